@@ -42,7 +42,7 @@ class Question:
         return f"{self.sql_select or self.select} FROM packets WHERE {bounds}{self.sql_group or self.group}"
 
 
-# The forms of the workload: what is asked over each of its windows.
+# The forms of the workload: the questions over each of its windows.
 FORMS = {
     "W1": (Question("SELECT src, SUM(length) AS bytes, COUNT(*) AS packets", " GROUP BY src"),),
     "W2": (Question("SELECT MAX(length) AS longest"),),

@@ -32,7 +32,7 @@ LENGTHS: Ints = np.arange(40, 1_500, 30)
 
 @dataclass(frozen=True)
 class Traffic:
-    """So many packets per second, and so many different addresses (of either kind), protocols and ports."""
+    """The number of packets per second, and of different addresses (of either kind), protocols and ports."""
 
     rate: int
     addresses: int
@@ -98,7 +98,7 @@ def together(updates: list[BatchFacts]) -> BatchFacts:
 
 
 class Standing:
-    """Time stands still at some part of what there is; decisions are made one by one, as on a clock."""
+    """Time stands still at some part of the available time; decisions are made one by one, as on a clock."""
 
     hurries = True
     services = None

@@ -67,7 +67,7 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "lines": lambda size: _filled("\n", size),
     "semicolons": lambda size: _filled(";", size),
 }
-# As much as is read, of what is read slowly.
+# Texts of the greatest allowed length that are slow to read.
 MOST = {
     "as deep as may be": "SELECT " + "(" * (MOST_NESTED - 1) + "a" + ")" * (MOST_NESTED - 1) + FROM,
     "as many levels as may be": "SELECT " + " + ".join(["a"] * (MOST_DEEP - 10)) + FROM,
@@ -149,7 +149,7 @@ def _catalog() -> Catalog:
 
 
 def measure(text: str, repeat: int, action: Callable[[str], str] = _read) -> tuple[float, str]:
-    """The least seconds, and what came of it."""
+    """The least seconds, and the result."""
     taken, outcome = [], ""
     for _ in range(repeat):
         started = time.process_time()

@@ -128,7 +128,7 @@ def rewrite(session: sash.Session, number: int) -> None:
 
 
 def neighbours() -> dict[str, Work]:
-    """What they do, in a session that has just begun."""
+    """The neighbours' work, in a session that has just begun."""
     minute = itertools.count(1)
 
     def execute(session: sash.Session, number: int) -> None:

@@ -99,7 +99,7 @@ def main() -> None:
             servers = {"kafka.bootstrap.servers": address}
             sinks["kafka"] = lambda query: query.write_to("kafka", topic="answers", **servers)
         found = {}
-        # What is compiled once is not to be measured.
+        # Warm up first: compilation is not measured.
         measured(directory / "few", options.queries, lambda query: None)
         for name, write_to in sinks.items():
             found[name] = measured(directory / "packets", options.queries, write_to)

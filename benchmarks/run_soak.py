@@ -104,7 +104,7 @@ def soak(rate: float, minutes: float, files: int, keep: float) -> dict[str, Any]
             producer, begun = subprocess.Popen(command), time.monotonic()
             samples: list[dict[str, Any]] = []
             session.start(trigger=f"{TRIGGER} seconds")
-            # What is left over is waited for as long as it took to come.
+            # Wait for the rest as long as it took to come.
             while producer.poll() is None or (samples[-1]["overloaded"] and time.monotonic() - begun < minutes * 120):
                 if session.wait(1):
                     break

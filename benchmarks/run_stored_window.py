@@ -57,7 +57,7 @@ def write_data(directory: Path, rows: int) -> None:
 
 
 def megabytes(field: str) -> int:
-    """VmRSS is what is resident now, VmHWM what was at the most."""
+    """VmRSS is the resident memory now, VmHWM its maximum."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:")) // 1_024
 

@@ -1,4 +1,4 @@
-"""The experiments and figures of the papers behind Sash; README.md says what is where. Nothing in Sash imports this."""
+"""The experiments and figures of the papers behind Sash; README.md lists them. Nothing in Sash imports this."""
 
 from pathlib import Path
 

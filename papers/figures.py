@@ -1,6 +1,6 @@
 """Draws the figures of the papers: `make figures`, or `make figures ARGS="joins isolation"`.
 
-What was not measured yet is measured first, about an hour for all of them. The pictures go to papers/out.
+Missing measurements are made first, about an hour for all of them. The pictures go to papers/out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TOPICS = [path.parent.name for path in sorted(HERE.glob("*/run.py"))]
 
 
 def commands(topic: str, *, measured: bool) -> list[list[str]]:
-    """What is to be started: the measurement unless there is one, then every drawing."""
+    """The programs to start: the measurement unless there is one, then every drawing."""
     modules = [] if measured else ["run"]
     modules += [path.stem for path in sorted((HERE / topic).glob("draw*.py"))]
     return [[sys.executable, "-m", f"papers.{topic}.{module}"] for module in modules]

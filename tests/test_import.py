@@ -1,4 +1,4 @@
-"""`import sash`: what Spark's workers pay for it, and what it offers."""
+"""`import sash`: its cost for Spark's workers, and its public names."""
 
 from __future__ import annotations
 

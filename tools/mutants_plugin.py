@@ -1,7 +1,7 @@
 """The pytest plugin of tools/mutants.py: runs the tests that it asks for, and says which test runs and which failed.
 
-The environment variable MUTANTS names a file, with which the two processes talk. Whoever waits for the tests sees from
-the time of its last change how long the running test takes.
+The environment variable MUTANTS names a file, with which the two processes talk. The time of its last change tells the
+waiting process how long the running test takes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Watch:
         self.tell("the collection")
 
     def tell(self, running: str) -> None:
-        draft = self.path.with_suffix(".new")  # whoever reads finds a whole file
+        draft = self.path.with_suffix(".new")  # a reader finds a whole file
         draft.write_text(json.dumps({"package": self.package, "failed": self.failed, "running": running}))
         draft.replace(self.path)
 

@@ -176,7 +176,7 @@ def main() -> None:
                 cell = apart(measure, copy, work, arguments.settle, arguments.updates)
                 shutil.rmtree(copy)
                 cells.append({"way": way, "n": g * e, "rate": rate, **cell})
-                # Each time, so that what is there can be drawn when it is stopped.
+                # Written each time, so that a stopped run can be drawn.
                 path.write_text(json.dumps({"bytes": SIZES[size_name], "cells": cells}, indent=1))
                 print(f"{way}, {rate}: {cell['update']:.2f} s per update", file=sys.stderr, flush=True)
     print(f"written: {OUT.name}/{path.name}")

@@ -20,7 +20,7 @@ from sash.archive.layout import ArchiveLayout
 
 
 def sizes_after(layout: ArchiveLayout, updates: int) -> NDArray[np.int64]:
-    """The size of each sub-index, in units, after so many updates since slot p - 1 ended."""
+    """The size of each sub-index, in units, after a number of updates since slot p - 1 ended."""
     p = layout.slots
     inserted, expires = np.meshgrid(np.arange(p), np.arange(p), indexing="ij")
     alive = expires <= inserted  # a record inserted in slot i lives for p slots at most: it expires in slot i + p

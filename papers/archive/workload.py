@@ -27,7 +27,7 @@ class Workload:
     rate: str = "steady"
 
     def arrivals(self, update: int) -> int:
-        """With lifetimes uniform up to the bound, half of what came within it is alive."""
+        """With lifetimes uniform up to the bound, half of the records within it are alive."""
         mean = 2 * self.alive / SLOTS
         if self.rate == "steady":
             return round(mean)

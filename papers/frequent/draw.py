@@ -7,7 +7,7 @@ from pathlib import Path
 
 from papers import OUT
 
-# (a) to (f) of figure 6.3: a column of the CSV, and what its axis says.
+# (a) to (f) of figure 6.3: a column of the CSV, and the label of its axis.
 PARTS = (
     ("threshold_percent", "threshold (% of the window)"),
     ("over", "items over the threshold"),

@@ -82,7 +82,7 @@ def measure(trace: Ints, trials: int) -> list[dict[str, float | str]]:
 
 
 def _averages(figures: NDArray[np.float64]) -> list[float | str]:
-    """Of each measure over the trials that have it; empty where none has."""
+    """The mean of each measure over the trials that have it; empty if none has."""
     known = ~np.isnan(figures)
     sums, numbers = np.where(known, figures, 0.0).sum(axis=0), known.sum(axis=0)
     return [round(float(total / n), 4) if n else "" for total, n in zip(sums, numbers, strict=True)]

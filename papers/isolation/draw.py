@@ -73,7 +73,7 @@ def tables(results: dict[str, Any]) -> None:
 
 
 def ratios(results: dict[str, Any], way: str, measure: str, level: str, base: str, once: bool) -> dict[Any, float]:
-    """Of a level to another one, by t and sub-windows: medians of ratios within a repetition."""
+    """The ratio of a level to another one, by t and sub-windows: medians of ratios within a repetition."""
     found: dict[Any, dict[str, dict[int, float]]] = {}
     for cell in results["cells"]:
         if cell["way"] == way and cell["once"] == once and cell[measure]:

@@ -51,7 +51,7 @@ REPETITIONS = 5
 # A scan of a hundred sub-windows of 1 s takes so much of a second of the stream: in the thesis nearly every query of
 # that size meets a slide.
 LONGEST_SCAN = 0.8
-# Of the stream, per level in a cell. The thesis takes a window's length, which is short for few sub-windows.
+# Seconds of the stream, per level in a cell. The thesis takes a window's length, which is short for few sub-windows.
 CELL_SECONDS = (60, 250)
 
 

@@ -12,8 +12,8 @@ no longer in its window if it has read the sub-window that has just left its n_k
 The time-to-update of a slot is the number of slides until it is overwritten: n right after its own slide, 1 for the
 oldest. A query's last read and its commit are one step: no slide comes between them.
 
-A revision writes a slot that stays where it is, so it is in conflict with those who have read that slot. A weak
-sub-result (7.4.3) has insertions into several slots with a slide; whoever has read one of them is handed what is new.
+A revision writes a slot that stays in its place, so it is in conflict with queries that have read that slot. A weak
+sub-result (7.4.3) has insertions into several slots with a slide; a query that has read one gets its insertions.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Scheduler:
         return aborted
 
     def _hand_over(self, slots: Iterable[int]) -> None:
-        """What has been inserted into slots that a query has read is read at once; the rest when their turn comes."""
+        """Insertions into slots that a query has read are read at once; the rest when their turn comes."""
         for query in self.running.values():
             for slot in slots:
                 if query.bits[slot]:

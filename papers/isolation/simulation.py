@@ -108,7 +108,7 @@ class Simulation:
             yield at
 
     def _take_questions(self) -> None:
-        """Under serial whoever runs is not suspended."""
+        """Start questions. Under serial a running transaction is not suspended."""
         while self._asked and self._asked[0] <= self._now and not (self._level == "serial" and self._running):
             at, question = heapq.heappop(self._asked), self._work.question()
             self._start(_Running(0, True, question.count, at))

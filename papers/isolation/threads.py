@@ -59,7 +59,7 @@ class ThreadedRun:
                 self._over.set()
 
     def _due(self, number: int) -> float:
-        """When a sub-window's slide was due; those that were there at the beginning had theirs before."""
+        """When a sub-window's slide was due; those of the initial sub-windows were due before."""
         return self._begun + (number - len(self._window) + 1) * self._interval
 
     def _slide(self) -> None:

@@ -31,7 +31,7 @@ SIDES = ("l", "r")
 
 @dataclass(frozen=True)
 class Case:
-    """Of either side what is stored and what comes; instants are numbers of tuples."""
+    """The stored and the new tuples of either side; instants are numbers of tuples."""
 
     stored: list[Changes]
     new: list[Changes]

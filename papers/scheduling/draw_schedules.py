@@ -1,4 +1,4 @@
-"""Draws who is executed when, with whom, early and late, under each policy; and the table beside the pictures.
+"""Draws which queries are executed when, together, early and late, under each policy; and the table beside them.
 
     python -m papers.scheduling.draw_schedules   docs/figures/schedules_calm.svg, _overload.svg; prints the table
 

@@ -45,7 +45,7 @@ from sash.core.clock import SystemClock
 from sash.panes.pane_rows import BatchFacts
 from sash.runtime.periodic.active import ActiveQuery
 from sash.runtime.periodic.advance import ServiceResult
-from sash.runtime.periodic.onetime import answer_once
+from sash.runtime.periodic.onetime import look_up
 from sash.runtime.periodic.pace import Pace, UntilNext
 from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.settings import Settings
@@ -58,7 +58,7 @@ SEEDS = 5
 # Panes that fill the synopses, and updates at full pace before the ones that count: prices are learnt, plans made.
 FILLED, SETTLED = 100, 100
 UPDATES = 200
-# Conservative's demand is measured over so many updates.
+# Conservative's demand is measured over this many updates.
 DEMANDED = 30
 
 # What passes have delivered, by load, seed and pane tables; only the latest are kept.
@@ -188,7 +188,7 @@ class Measurement:
 
     def _ask(self, times: int) -> None:
         for _ in range(times):
-            answer_once(self._questions[self._tally.asked % len(self._questions)], self.runtime)
+            look_up(self._questions[self._tally.asked % len(self._questions)], self.runtime).compute()
             self._tally.asked += 1
 
     def _forget(self) -> None:

@@ -1,7 +1,7 @@
 """Draws figures 9, 10 and 11 of Arasu and Widom from what ``run`` measured.
 
 `python -m papers.synopses.draw` reads papers/out/synopses.json, prints tables and writes one picture per
-figure; `tables` and `figures` are for whoever draws all benchmarks together.
+figure; `tables` and `figures` serve papers/figures.py, which draws all benchmarks.
 """
 
 from __future__ import annotations

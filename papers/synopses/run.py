@@ -73,7 +73,7 @@ QUICK = Scale(
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of one curve: what is measured, how many events it handles, and how to get ready for them."""
+    """One point of one curve: the measurement, how many events it handles, and its preparation."""
 
     labels: dict[str, Any]
     events: int

@@ -89,7 +89,7 @@ def kernel_delete_oldest(tree: Any, node: Any) -> Any:
 
 @numba.njit(cache=True, nogil=True)
 def update(tree: Any, root: Any, length: Any, value: Any) -> Any:
-    """Insert the element after `length` others, delete the one that is too old; the new root."""
+    """Insert the element after `length` others, delete the oldest one; returns the new root."""
     capacity = tree.shape[0] - 2
     new = (length + 1) % (capacity + 1) + 1
     tree[new, LEFT], tree[new, RIGHT], tree[new, LEVEL] = 0, 0, 1

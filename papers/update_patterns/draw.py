@@ -9,7 +9,7 @@ from typing import Any
 from papers import OUT
 
 Cells = list[dict[str, Any]]
-# Of each query what its panels are; the thesis draws the space of query 2 only.
+# The panels of each query; the thesis draws the space of query 2 only.
 PANELS = (
     ("1a", "ms_per_1000", "3.8: query 1, few results"),
     ("1b", "ms_per_1000", "3.9: query 1, many results"),
@@ -25,7 +25,7 @@ AXES = {"ms_per_1000": "ms per 1,000 tuples", "space": "tuples stored"}
 
 
 def lines(cells: Cells, query: str, measure: str) -> dict[str, dict[int, float]]:
-    """By strategy, what was measured over the window."""
+    """By strategy, the measurements over the window."""
     found: dict[str, dict[int, float]] = {}
     for cell in cells:
         if cell["query"] == query:

@@ -301,7 +301,7 @@ def main() -> None:
                 for name in arguments.experiments:
                     for kind, cells in getattr(experiment, name)().items():
                         rows += [{"experiment": kind, **place, "way": way, **cell} for way, cell in cells.items()]
-                # Each time, so that what is there can be drawn when it is stopped.
+                # Written each time, so that a stopped run can be drawn.
                 (OUT / "window_index.json").write_text(json.dumps({"window": window, "cells": rows}, indent=1))
                 print(f"{distribution}, {distinct} values, {sub_windows} sub-windows", file=sys.stderr, flush=True)
     print(f"written: {OUT.name}/window_index.json")

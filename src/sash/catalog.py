@@ -1,4 +1,4 @@
-"""What the system knows by name: streams, tables, archives and registered queries.
+"""The named objects of a session: streams, tables, archives and registered queries.
 
 Its history counts its versions (runtime/records/catalog_history.py). A version is stored with each epoch, so that a
 micro-batch that is replayed after a crash sees the queries that it saw before.
@@ -19,9 +19,9 @@ from sash.core.time import SECOND, Micros
 
 # Where tuples may be stored.
 MEMORY, CLUSTER = "memory", "cluster"
-# More sub-windows make answers younger by less than anybody notices, and slides more expensive.
+# More sub-windows would make answers younger by an unnoticeable time, and slides more expensive.
 _MOST_SUB_WINDOWS = 600
-# Sources whose columns are always the same: the one that carries event time need not be said.
+# Sources with fixed columns: the column with event time need not be declared.
 EVENT_TIMES = {"pcap": "ts"}
 
 
@@ -51,7 +51,7 @@ class Source:
 
 
 def one_in(part: str) -> int:
-    """The n of a part of the tuples that is one in n; ValueError with a reason where it is none.
+    """The n of a part of the tuples that is one in n; ValueError with a reason otherwise.
 
     >>> one_in("0.25")
     4
@@ -96,17 +96,17 @@ class Stream(RelationColumns):
 
     @property
     def declared(self) -> pa.Schema | None:
-        """The columns to ask a source for; None where it has its own."""
+        """The columns to ask a source for; None if the source has its own."""
         return None if self.inferred else self.schema
 
     @property
     def directory(self) -> str:
-        """Where its files are kept: a stream that is created again under the same name begins anew."""
+        """The directory of its files: a stream that is created again under the same name begins anew."""
         return f"{self.name.lower()}-{self.serial}"
 
     @property
     def sub_window(self) -> Micros:
-        """How long the sub-windows of its stored window are: granules, as few as do."""
+        """The length of the sub-windows of its stored window: as few granules as possible."""
         assert self.keep is not None
         return -(-self.keep // (self.granule * _MOST_SUB_WINDOWS)) * self.granule
 
@@ -142,8 +142,8 @@ class StoredIndex:
 class DeclaredArchive(RelationColumns):
     """Rows of a stream or of a query's results, kept on disk until they expire (archive/).
 
-    `source` is the name of the stream or query. A row lives for what `lifetime_column` says, or until its own expiry
-    where it is a result that has one, at most for `lifetime`. `query` is the serial number of a source that is a
+    `source` is the name of the stream or query. A row lives for the time in `lifetime_column`, or until its own expiry
+    if it is a result that has one, at most for `lifetime`. `query` is the serial number of a source that is a
     query; `of_changes`: it yields changes. Without a `directory` it is where the session keeps its archives.
     `serial` is the catalog's version that it came with.
     """
@@ -181,11 +181,11 @@ class Route(StrEnum):
 class RegisteredQuery:
     """`serial` is the catalog's version that it came with: it tells a query from an earlier one of the same name.
 
-    `synopsis` is the kind that its user insists on; None leaves the choice to the optimiser. `streams` are all the
+    `synopsis` is the kind that its user has set; None leaves the choice to the optimiser. `streams` are all the
     streams that a continuous query reads, `tables` its tables; a periodic one has none here and reads `stream`.
-    `execution` is the strategy of a continuous query, and `measurements` (kind, name, number) are what was known of
-    its streams when its plan was chosen: a restart comes to the same plan, whatever is known by then. `state` is where
-    its plan keeps what it stores (runtime/continuous/plans.py).
+    `execution` is the strategy of a continuous query, and `measurements` (kind, name, number) are the statistics of
+    its streams when its plan was chosen: a restart comes to the same plan, whatever the statistics are then. `state` is
+    the directory of its plan's state (runtime/continuous/plans.py).
     """
 
     name: str
@@ -264,7 +264,7 @@ class Catalog:
             raise CatalogError(f"unknown query '{name}'{hint}") from None
 
     def find_query(self, name: str, serial: int) -> RegisteredQuery | None:
-        """A query that may have been dropped; a later one of the same name is another one."""
+        """A query that may have been dropped; a later query of the same name does not count."""
         query = self._queries.get(name.lower())
         return query if query is not None and query.serial == serial else None
 
@@ -291,7 +291,7 @@ class Catalog:
         return archive
 
     def _check_free(self, wanted: str, name: str) -> None:
-        """What stands in FROM has one meaning."""
+        """Check that a name in FROM has one meaning."""
         kinds: dict[str, Collection[str]] = {
             "stream": self._streams.keys(),
             "table": self._tables.keys(),
@@ -309,7 +309,7 @@ class Catalog:
         self._streams[stream.name.lower()] = stream
 
     def check_unread_stream(self, name: str) -> Stream:
-        """A stream that may go."""
+        """A stream that may be dropped."""
         stream = self.stream(name)
         users = [query.name for query in self.queries if query.reads(name)]
         if users:
@@ -318,7 +318,7 @@ class Catalog:
         return stream
 
     def drop_stream(self, name: str) -> None:
-        """Whoever reads it: a stream that could not be opened goes, too."""
+        """Drop a stream, even if queries read it: a stream that could not be opened goes, too."""
         del self._streams[self.stream(name).name.lower()]
         self.indexes = [index for index in self.indexes if index.stream.lower() != name.lower()]
 
@@ -327,7 +327,7 @@ class Catalog:
         self._tables[table.name.lower()] = table
 
     def check_unread_table(self, name: str) -> Table:
-        """A table that may go."""
+        """A table that may be dropped."""
         table = self.table(name)
         users = [query.name for query in self.queries if query.reads_table(name)]
         if users:
@@ -354,7 +354,7 @@ class Catalog:
         return query
 
     def check_unarchived(self, kind: str, name: str) -> None:
-        """What fills an archive stays; a query whose LIFETIME ends goes all the same, and the archive grows no more."""
+        """Refuse to drop the source of an archive; a query whose LIFETIME ends goes all the same."""
         users = [archive.name for archive in self.archives if archive.reads(name)]
         if users:
             raise CatalogError(f"{kind} '{name}' fills the archive {', '.join(users)}; DROP ARCHIVE it first")

@@ -42,5 +42,5 @@ class MovedModules(MetaPathFinder, Loader):
 
 
 def _new_path(path: str) -> str:
-    """Of a module, or of one inside of it; empty where nothing has moved."""
+    """The new path of a module, or of one inside of it; empty if it has not moved."""
     return next((new + path[len(old) :] for old, new in MOVED.items() if f"{path}.".startswith(f"{old}.")), "")

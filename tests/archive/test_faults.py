@@ -180,7 +180,7 @@ def test_everything_is_synced_before_the_manifest_names_it(tmp_path: Path, monke
 
 
 def test_killed_while_it_is_removed(tmp_path: Path) -> None:
-    """Before the first step it is all there; after that it is no archive, and what is left can be removed."""
+    """Before the first step the archive is complete; after it there is no archive, and the rest can be removed."""
     for at in range(1, 100):
         directory = tmp_path / str(at)
         archive, before = prepared(directory, KINDS[0])
@@ -298,7 +298,7 @@ def held(archive: Archive) -> None:
 
 
 def test_any_flipped_bit_is_noticed(tmp_path: Path) -> None:
-    """In the data, in the footer, in its length: a file that is read as a whole is what was written."""
+    """Damage in the data, in the footer, in the length: a file that is read as a whole is checked."""
     archive, _ = prepared(tmp_path, KINDS[0])
     archive.close()
     path = Archive.open(tmp_path).files()[0]

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 from papers.archive.sizes import (
     chronological_variance,
@@ -36,8 +38,26 @@ def named(numbers: list[int]) -> list[str]:
     return [f"I{number + 1}" for number in numbers]
 
 
+def insertion_ranges(layout: ArchiveLayout, now: int) -> list[list[tuple[int, int]]]:
+    """For each sub-index the insertion times of what it may hold at `now`, as closed ranges."""
+    times = np.arange(now - layout.lifetime, now) + 1
+    rows = layout.place(times, times) // layout.e
+    return [closed_ranges(times[rows == number // layout.e]) for number in range(layout.n)]
+
+
+def expiry_ranges(layout: ArchiveLayout, now: int) -> list[list[tuple[int, int]]]:
+    times = np.arange(now, now + layout.lifetime) + 1
+    columns = layout.place(times, times) % layout.e
+    return [closed_ranges(times[columns == number % layout.e]) for number in range(layout.n)]
+
+
+def closed_ranges(times: NDArray[np.int64]) -> list[tuple[int, int]]:
+    runs = np.split(times, np.flatnonzero(np.diff(times) > 1) + 1)
+    return [(int(run[0]), int(run[-1])) for run in runs if run.size]
+
+
 def ranges_at(layout: ArchiveLayout, now: int) -> dict[str, Any]:
-    pairs = zip(layout.insertion_ranges(now), layout.expiry_ranges(now), strict=True)
+    pairs = zip(insertion_ranges(layout, now), expiry_ranges(layout, now), strict=True)
     return {
         f"I{number + 1}": {"ins": [list(each) for each in ins], "exp": [list(each) for each in exp]}
         for number, (ins, exp) in enumerate(pairs)
@@ -64,8 +84,8 @@ def test_layouts_and_updates(name: str) -> None:
 def test_the_empty_sub_index_of_the_chronological_layout() -> None:
     inputs, expected = example("chronological.empty_I2")
     layout = layout_of("chronological", inputs)
-    latest = layout.insertion_ranges(inputs["now"])[1][-1][1]
-    earliest = layout.expiry_ranges(inputs["now"])[1][0][0]
+    latest = insertion_ranges(layout, inputs["now"])[1][-1][1]
+    earliest = expiry_ranges(layout, inputs["now"])[1][0][0]
     assert earliest - latest == expected["smallest_lifetime_in_I2"]
     assert (earliest - latest > inputs["S"]) == expected["I2_possible_lifetimes_over_16_only"]
 
@@ -74,8 +94,8 @@ def test_the_initial_stage_of_algorithm_1() -> None:
     inputs, expected = example("round_robin.algorithm1_initial")
     layout = layout_of("round_robin", inputs)
     for key, ranges in (
-        ("insertion_ranges", layout.insertion_ranges(inputs["tau"])),
-        ("expiration_ranges", layout.expiry_ranges(inputs["tau"])),
+        ("insertion_ranges", insertion_ranges(layout, inputs["tau"])),
+        ("expiration_ranges", expiry_ranges(layout, inputs["tau"])),
     ):
         for names, wanted in expected[key].items():
             for name in names.split(","):
@@ -107,9 +127,9 @@ def test_the_wave_index(by: str) -> None:
     inputs, expected = example("wave_index")
     n, every, lifetime = inputs["sub_indices"], inputs["D"], inputs["window"]
     layout = LAYOUTS["wave"](lifetime, every, *((n, 1) if by == "ins" else (1, n)))
-    ranges = layout.insertion_ranges if by == "ins" else layout.expiry_ranges
-    assert {f"I{i + 1}": list(*each) for i, each in enumerate(ranges(inputs["now"]))} == expected[by]
-    before, after = ranges(16)[0], ranges(18)[0]
+    ranges = insertion_ranges if by == "ins" else expiry_ranges
+    assert {f"I{i + 1}": list(*each) for i, each in enumerate(ranges(layout, inputs["now"]))} == expected[by]
+    before, after = ranges(layout, 16)[0], ranges(layout, 18)[0]
     assert before[0][0] == expected["at_18"][f"deleted_{by}"][0] and after[0][0] == before[0][0] + 2
     assert list(after[-1]) == expected["at_18"][f"inserted_{by}"]
 

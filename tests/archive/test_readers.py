@@ -22,7 +22,7 @@ def wave_of(now: int) -> list[Record]:
 
 
 def check_whole(rows: pa.Table, share: int) -> None:
-    """Of the last two updates everything or nothing."""
+    """All or nothing of the last two updates."""
     found = rows["id"].to_pylist()
     times = sorted(set(found))
     assert len(times) <= 2 and (len(times) < 2 or times[1] - times[0] == 2)

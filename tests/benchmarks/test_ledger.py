@@ -70,7 +70,7 @@ class TestRow:
         assert all(row_of(FIGURES, CONDITIONS).values())
 
     def test_what_fell_by_more_than_a_quarter(self) -> None:
-        """Of ratios three quarters are allowed, of times four thirds; what is not in both rows is not compared."""
+        """Ratios may fall to three quarters, times grow to four thirds; figures of one row only are not compared."""
         columns = ("native_1", "join", "question_ms", "decision_us", "w1_240_5s")
         before = dict(zip(columns, ("4", "4", "3", "30", ""), strict=True), commit="abc")
         after = dict(zip(columns, ("2.9", "3", "4.1", "40", "0.1"), strict=True), commit="def")

@@ -1,4 +1,4 @@
-"""Every state buffer keeps what lives, drops what has expired, and rewrites no chunk that it need not."""
+"""Every state buffer keeps live tuples, drops expired ones, and rewrites no chunk without need."""
 
 from __future__ import annotations
 

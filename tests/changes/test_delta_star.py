@@ -52,7 +52,7 @@ def test_an_epoch_does_the_same_whether_it_remembers_or_not(weak: bool, data: st
     for high in [*cuts, END]:
         forgetful, arrived = restored(state), arrivals(stage, inputs, low, high)
         changes, after = stage.step(state, arrived, low, high)
-        # What was remembered has been handed out: the second attempt from the same state has to do without.
+        # The memory has been handed out: the second attempt from the same state has none.
         for attempt in (forgetful, state):
             again, after_again = stage.step(attempt, arrived, low, high)
             assert listed(again) == listed(changes)

@@ -42,7 +42,7 @@ def test_groups_without_a_window(strategy: str, data: st.DataObject) -> None:
 
 
 def stepped(epochs: int) -> tuple[list[dict[str, object]], int]:
-    """The rows at the end, and how much is stored, of words and floats in so many epochs."""
+    """The rows at the end, and the size of the state, for words and floats in a number of epochs."""
     columns = (Column("S.k", RowExpression("k", INT)), Column("S.w", RowExpression("w", pa.string())),
                Column("S.x", RowExpression("x", pa.float64())))  # fmt: skip
     base = BaseWindow("S", "S", TimeWindow(FOREVER), columns)

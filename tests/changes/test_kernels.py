@@ -52,7 +52,7 @@ def test_pairs(left: list[tuple[int, int, int]], right: list[tuple[int, int, int
     assert found == set(zip(*(part.tolist() for part in reference_pairs(*arrays(left), *arrays(right))), strict=True))
 
 
-# Of a value: when what stands for it expires, and how much later its spare duplicate does (None: there is none).
+# For a value: when its shown tuple expires, and how much later its spare duplicate does (None: there is none).
 standing = st.lists(st.one_of(st.none(), st.tuples(st.integers(0, 20), st.one_of(st.none(), st.integers(1, 9)))),
                     min_size=5, max_size=5)  # fmt: skip
 
@@ -240,7 +240,7 @@ def reference_matching(
     rule: int, starts: Int64s, ts: Int64s, exp: Int64s, out: Int64s, by_out: Int64s, right_starts: Int64s,
     right_came: Int64s, right_went_starts: Int64s, right_went: Int64s, low: int, high: int,
 ) -> tuple[Int64s, Int64s, Int64s]:  # fmt: skip
-    """`kernel_matching` by comparing what is shown at each instant with what was shown at the one before."""
+    """`kernel_matching` by comparing the shown tuples of each instant with those of the instant before."""
     found: list[tuple[int, int, int]] = []
     for key in range(len(starts) - 1):
         ours = range(starts[key], starts[key + 1])
@@ -275,7 +275,7 @@ def test_matching(rule: int, left: list[tuple[int, ...]], right: list[tuple[int,
 
 
 def alive_from(low: int, tuples: list[tuple[int, int, int, int | None]]) -> list[np.ndarray]:
-    """(key, ts, exp, out) in order, of those that are in their window at `low` - 1 or come later."""
+    """(key, ts, exp, out) in order, for tuples that are in their window at `low` - 1 or come later."""
     lived = [(key, ts, ts + life, ts + min(life, back or life)) for key, ts, life, back in tuples]
     found = sorted(each for each in lived if each[3] >= low)
     return [np.array([each[i] for each in found], dtype=np.int64) for i in range(4)]

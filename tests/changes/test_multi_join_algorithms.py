@@ -73,7 +73,7 @@ def test_kernels_do_what_the_printed_loops_do(algorithm: str, data: st.DataObjec
 @pytest.mark.parametrize("algorithm", ["eager", "eager-lazy-expiry", "lazy-restore"])
 @given(st.data())
 def test_all_results_are_found(algorithm: str, data: st.DataObject) -> None:
-    """With restore also those that came and went between two evaluations."""
+    """With restore also the results that came and went between two evaluations."""
     case = Case(data, strict=algorithm != "eager-lazy-expiry")
     results = results_of(case.run(algorithm))
     for now in range(END):
@@ -120,7 +120,7 @@ def test_partners_that_missed_each_other() -> None:
 
 
 def test_lifetimes_may_differ() -> None:
-    """A WEAK input: who came later may expire earlier."""
+    """A WEAK input: a later tuple may expire earlier."""
     each = np.array
     tuples = Tuples(each([0, 0, 1, 1]), each([1, 1, 1, 1]), each([1, 2, 5, 7]), each([20, 4, 9, 9]), each([-1] * 4))
     for algorithm in ALGORITHMS:

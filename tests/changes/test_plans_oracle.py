@@ -248,7 +248,7 @@ def put_together(kind: str, type: pa.DataType) -> Node:
 
 
 def shown(value: object) -> object:
-    """A number as text: the sign of a zero is told, that of a NaN is not."""
+    """A number as text, with the sign of a zero but not of a NaN."""
     return repr(value) if isinstance(value, float) else value
 
 
@@ -275,7 +275,7 @@ def test_zero_has_no_sign_and_nan_is_one_value(kind: str, strategy: str, data: s
 
 
 def test_tuples_of_one_instant_stay_in_the_order_in_which_they_came() -> None:
-    """Also when some of those that arrived with them have been processed before."""
+    """Also when some tuples of the same instant have been processed before."""
     plan = window("S", RowWindow(1))
 
     def arrived(*tuples_: tuple[int, int]) -> dict[int, Arrivals]:

@@ -144,7 +144,7 @@ def test_three_windows_are_joined_in_every_order() -> None:
     exchanged = exchange_joins(written)
     assert isinstance(exchanged, Map) and exchanged.schema == written.schema
     assert exchanged.input == Join(Join(a, c, on("A", "C")), b, on("A", "B"))
-    # A projection above makes the one that puts columns in order needless.
+    # A projection above makes the reordering projection needless.
     named = Map(written, (("x", Field("C.b", INT)), ("y", Field("A.b", INT))))
     assert Map(exchanged.input, named.outputs) in alternatives(named)
 

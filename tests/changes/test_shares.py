@@ -199,7 +199,7 @@ def test_results_that_are_compared_with_others_are_not_divided() -> None:
 @given(st.data())
 @settings(max_examples=examples(25))
 def test_shares_of_samples_give_the_definitions_answer(strategy: str, data: st.DataObject) -> None:
-    """Whatever waits for the next multiple, and whoever has found it."""
+    """Also for results that wait for the next multiple, whichever task has found them."""
     lengths, slide = [data.draw(st.integers(1, 7)) for _ in "ST"], data.draw(st.integers(1, 6), label="slide")
     one, other = (window(name, TimeWindow(length)) for name, length in zip("ST", lengths, strict=True))
     joined = named(Filter(Join(one, other, ON_A), less("T.b", 1)), "W", "S.b", "T.a")

@@ -145,7 +145,7 @@ def test_the_demo_ends_by_itself(sash):
 
 @contextmanager
 def live(*arguments: object, start_new_session: bool = False) -> Iterator[subprocess.Popen[str]]:
-    """`sash run --json`, and nothing more of it when the test is over."""
+    """`sash run --json`, which ends with the test."""
     command = [sys.executable, "-c", "from sash.cli import main; main()", "run", "--json", *map(str, arguments)]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, start_new_session=start_new_session, **pipes) as process:
@@ -156,7 +156,7 @@ def live(*arguments: object, start_new_session: bool = False) -> Iterator[subpro
 
 
 def answers_until(process: subprocess.Popen[str], as_of: int) -> dict[int, dict[int, int]]:
-    """What the query totals has answered, by second and k; one that comes again is the same."""
+    """The answers of the query totals, by second and k; a repeated answer is the same."""
     found: dict[int, dict[int, int]] = {}
     assert process.stdout is not None and process.stderr is not None
     while as_of not in found:

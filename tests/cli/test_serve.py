@@ -1,4 +1,4 @@
-"""`sash serve` as far as it needs no Spark: what is refused before Spark starts. The rest is in tests/server."""
+"""`sash serve` without Spark: errors before Spark starts. The rest is in tests/server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that is told to stop: once, with the reason that came first, and those who work elsewhere are told."""
+"""Cancelled work: it stops once, with the first reason, and the actions for work elsewhere are called."""
 
 from __future__ import annotations
 

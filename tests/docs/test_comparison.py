@@ -1,4 +1,4 @@
-"""What docs/comparison.md says of Spark: what it refuses on streams, and where its windows lie."""
+"""The claims of docs/comparison.md about Spark: what Spark refuses on streams, and where its windows lie."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures of the runtime in docs/architecture/runtime.md have the modules that there are."""
+"""The pictures of the runtime in docs/architecture/runtime.md have exactly the existing modules."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def write(step: Step, folder: Path) -> None:
 
 
 def test_nothing_is_installed_from_a_registry() -> None:
-    """Sash is in none: whoever is told to install an extra is told to do so in the checkout."""
+    """Sash is in no registry: the texts tell users to install extras in the checkout."""
     root = Path(__file__).parents[2]
     told = [root / "README.md", *(root / "docs").rglob("*.md"), *(root / "src").rglob("*.py")]
     assert [path for path in told if re.search(r"pip install [^\n`]*\bsash\b", path.read_text(encoding="utf-8"))] == []

@@ -1,4 +1,4 @@
-"""A WHERE tested here keeps the rows that a database keeps; what is left to Spark is named."""
+"""A WHERE tested in the process keeps the rows that a database keeps; other conditions go to Spark by name."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Judged(NamedTuple):
 
 
 def judge_slowly(history: History, query: str) -> Judged:
-    """Walk through the history, keep every state as a dictionary from slot to version, and look for what was read."""
+    """Walk through the history, keep every state as a dictionary from slot to version, and look for the reads."""
     states = [(history.filled, dict(enumerate(history.initial())))]
     read: dict[int, str] = {}
     for place, each in enumerate(history.operations):
@@ -56,7 +56,7 @@ def seen_by(read: dict[int, str], slots: int, youngest: int, state: dict[int, st
 
 
 def committed_view(history: History, place: int, read: dict[int, str]) -> dict[int, str]:
-    """The same when only what has been committed by then has ever been written."""
+    """The same with only the writes that were committed by then."""
     early = {each.transaction for each in history.operations[:place] if each.kind == "c"}
     state, youngest = dict(enumerate(history.initial())), history.filled
     for each in history.operations[:place]:

@@ -34,7 +34,7 @@ def test_every_level_lets_one_thread_slide_and_then_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(ISOLATION_LEVELS))
 def test_every_level_lets_those_that_wait_read_in_the_middle_of_a_slide(name: str) -> None:
-    """`give_way`: the window is whole between two executions; who waits reads it, then the slide goes on."""
+    """`give_way`: the window is whole between two executions; waiting threads read it, then the slide goes on."""
     level, window, seen = isolation(name), [1, 2, 3], list[list[int]]()
 
     def read() -> None:

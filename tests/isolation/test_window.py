@@ -1,4 +1,4 @@
-"""The threads' window in one thread: what comes between two reads is done inside the scan.
+"""The threads' window in one thread: changes between two reads are made inside the scan.
 
 So interleavings are chosen by the test, and the outcome is compared with the algorithms by the book and with a plain
 list that is slid and changed alongside.
@@ -26,7 +26,7 @@ EVENTS = st.tuples(st.sampled_from(["slide", "slide", "revise", "insert", "slide
 
 
 class Watched:
-    """A window, the plain list that it must agree with, and what is still to come."""
+    """A window, the plain list that it must agree with, and the changes to come."""
 
     def __init__(self, slots: int, level: str, script: list[list[Event]]) -> None:
         self.recorder = Recorder()
@@ -166,7 +166,7 @@ def test_who_is_aborted_too_often_gets_precedence(level: str) -> None:
     watched = Watched(3, level, [[("slide", 0)] * 3] * (3 * RESTARTS))
     answer = watched.window.read(3, watched.scan)
     assert answer.attempts > RESTARTS
-    assert not watched.window.preferred and not watched.window.readings
+    assert not watched.window.has_reads
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -177,7 +177,7 @@ def test_a_scan_that_raises_leaves_nothing_behind(level: str) -> None:
         window.read(3, lambda content: 1 // content)
     assert window.slide(1) == 1 and window.slide(1) == 0
     assert window.read(3, lambda content: 1 // content).parts == [1, 1, 1]
-    assert not window.readings and classify(recorder.history).lws
+    assert not window.has_reads and classify(recorder.history).lws
 
 
 @pytest.mark.parametrize("level", LEVELS)

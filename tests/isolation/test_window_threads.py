@@ -1,4 +1,4 @@
-"""The window between real threads: recorded histories are judged, and answers compared with what was written.
+"""The window between real threads: recorded histories are judged, and answers compared with the writes.
 
 Threads meet at events, never at times.
 """
@@ -94,7 +94,7 @@ def test_ten_thousand_slides_against_eight_readers(level: str) -> None:
         check_aborts(recorder.history)
     for count, answer in found:
         check_contents(count, answer)
-    assert not window.readings and not window.preferred and window.gate.highest == 0
+    assert not window.has_reads
 
 
 def check_aborts(history: History) -> None:
@@ -112,7 +112,7 @@ def check_aborts(history: History) -> None:
 
 
 def check_contents(count: int, answer: WindowRead[object]) -> None:
-    """What was scanned is what the state says: as many contiguous sub-windows, each in its version."""
+    """The scan has read the state: as many contiguous sub-windows, each in its version."""
     numbers = [version.number for version in answer.state]
     assert numbers == list(range(numbers[-1] - count + 1, numbers[-1] + 1))
     contents = [part for part in answer.parts if isinstance(part, tuple)]
@@ -160,7 +160,7 @@ def test_under_serial_a_slide_waits() -> None:
     reader = start(lambda: window.read(SLOTS, scan))
     assert inside.wait(PATIENCE)
     writer = start(slide)
-    while not window.serial.waiting:
+    while not window.waiting:
         threading.Event().wait(0)
     go_on.set()
     join(reader, writer)
@@ -169,10 +169,10 @@ def test_under_serial_a_slide_waits() -> None:
 
 @pytest.mark.parametrize("level", ["lws", "ttu"])
 def test_slides_wait_for_who_was_aborted_too_often(level: str) -> None:
-    """Another thread slides the whole window inside every scan; after so many attempts it has to wait."""
+    """Another thread slides the whole window inside every scan; after `RESTARTS` attempts it has to wait."""
     recorder = Recorder()
     window = window_of(level, recorder)
-    slider = ThreadPoolExecutor(1)
+    slider, restarts = ThreadPoolExecutor(1), list[int]()
 
     def slide_all() -> None:
         for _ in range(SLOTS):
@@ -180,11 +180,11 @@ def test_slides_wait_for_who_was_aborted_too_often(level: str) -> None:
 
     def scan(content: Content) -> int:
         future = slider.submit(slide_all)
-        if not window.preferred:
+        if len(restarts) < RESTARTS:
             future.result(PATIENCE)
         return content[0]
 
-    answer = window.read(SLOTS, scan)
+    answer = window.read(SLOTS, scan, restart=lambda: restarts.append(window.youngest))
     slider.shutdown()
     assert answer.attempts == RESTARTS + 1
     assert answer.parts == [version.number for version in answer.state]

@@ -1,4 +1,4 @@
-"""Ranked values: minima and maxima of what is no machine number."""
+"""Ranked values: minima and maxima of values that are no machine numbers."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def test_float_sums_do_not_come_from_differences() -> None:
 
 
 def test_shared_partials() -> None:
-    """SS1: aggregates of one argument share what they store."""
+    """SS1: aggregates of one argument share their partials."""
     x = column("x", pa.int64())
     lifted = {name: AGGREGATES[name].lift(x, None) for name in EXACT}
     assert lifted["avg"] == lifted["sum"] and lifted["var_pop"] == lifted["stddev"]

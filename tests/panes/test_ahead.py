@@ -1,4 +1,4 @@
-"""What is read ahead and completed later equals a scan as of then, whichever panes have come and gone meanwhile."""
+"""Windows that are read ahead and completed later equal a scan as of then, whichever panes came and went meanwhile."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_completed_as_of_now_or_a_pane_later(
     synopsis.expire(now + slid - max(window.reach for window in needs))
     assert early.follows(synopsis.version, now + slid)
     later = synopsis.frozen({}, now + slid)
-    # What is closed afterwards concerns nobody.
+    # Panes that close afterwards do not matter.
     synopsis.close(now + slid + 1)
     early.complete(later, now + slid)
     expected = seen(filled(panes, now + slid), needs, now + slid)

@@ -90,7 +90,7 @@ class Machine(RuleBasedStateMachine):
         self.closed = 0
         self.latest: int | None = None
         self.expired = -100
-        # Synopses that were frozen, and what was asked of them then with the answers.
+        # Frozen synopses, each with its questions and their answers.
         self.frozen: list[tuple[BasicIntervalSynopsis, int, Needs, list[tuple[PeriodicAggregate, pa.Table]]]] = []
 
     @initialize(keys=st.sampled_from(KEYS), asked=st.sampled_from(ASKED), window=st.sampled_from(WINDOWS))

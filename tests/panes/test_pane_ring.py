@@ -184,7 +184,7 @@ def test_nesting_ends_when_the_panes_inside_others_expire(origin: int) -> None:
 
 
 def test_lending_copies_nothing_until_rows_are_changed() -> None:
-    """New panes go behind what is lent; a pane that comes late makes the ring go on with arrays of its own."""
+    """New panes go behind the lent rows; a late pane makes the ring continue with fresh arrays."""
     ring = PaneRing()
     ring.add_column("sum", np.int64, 0)
     for i in range(3):
@@ -208,7 +208,7 @@ def test_panes_of_one_end_keep_their_order_of_arrival() -> None:
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(1, 6))
 @settings(max_examples=examples(20))
 def test_room_follows_the_rows(sizes: list[int], kept: int) -> None:
-    """However many panes pass through, the arrays stay within a small multiple of what is alive."""
+    """However many panes pass through, the arrays stay within a small multiple of the live rows."""
     least = pane_ring.LEAST_CAPACITY
     pane_ring.LEAST_CAPACITY = 8
     try:

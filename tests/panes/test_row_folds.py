@@ -1,4 +1,4 @@
-"""Rows that come and go, folded: the answer over those that are there, as a database computes it."""
+"""Rows that come and go, folded: the answer over the current rows, as a database computes it."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_what_takes_spark_is_named(text: str, why: str) -> None:
 
 
 def test_sums_are_exact_beyond_64_bits_until_they_are_answered() -> None:
-    """As in panes: what is too much on the way does not matter, a sum that does not fit fails the question."""
+    """As in panes: an overflow on the way does not matter, a final sum that does not fit fails the question."""
     folded, most = Folded("SELECT SUM(w) AS t FROM s {w}"), table_of([{"w": 2**63 - 1}])
     for _ in range(3):
         folded.folds[0].add(most)

@@ -1,4 +1,4 @@
-"""Error bars of what was shed: exact where nothing was, and right about as often as they say."""
+"""Error bars after shedding: exact if nothing was shed, and right as often as they promise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make figures`: every folder of papers/ is measured and drawn, and is told of."""
+"""`make figures` measures, draws and describes every folder of papers/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of multi-way joins at a small size: what it counts is what the cost model predicts."""
+"""The benchmark of multi-way joins at a small size: its counts are those of the cost model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What atoms mean beside each other: contradictions that are certain, and none that are not."""
+"""The meaning of atoms beside each other: certain contradictions, and no others."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ COUNT = Aggregated("n", "count", None, INT)
 
 
 def shown(plan: Node, inputs: Inputs, multiple: int) -> Counter[object]:
-    """The answer at a multiple: all rows, or what is new."""
+    """The answer at a multiple: all rows, or the new ones."""
     changes = run(plan, inputs, [])
     if is_stream(plan):
         return Counter(row for ts, _, _, row in changes if ts == multiple)

@@ -167,7 +167,7 @@ def test_deletion_from_a_ring(method: str) -> None:
 
 
 def test_how_often_a_deletion_goes_round_the_ring() -> None:
-    """One ring alone: each time round follows the links of all nodes behind the one that goes."""
+    """One ring alone: each round follows the links of all nodes behind the leaving one."""
     _, expected = example("ring.delete")
     before, expired = expected["ring_positions_before"], expected["expired_positions"]
     entries, nodes = np.zeros(len(before), dtype=np.int64), np.arange(len(before))

@@ -268,7 +268,7 @@ def test_collecting_rings(sizes: list[int], order: Any, asked: list[int]) -> Non
                 ints(asked), start, link, np.arange(100, 101 + len(tuples)), dirty, newest_first, order.randint(0, 9)
             )
             found = [rows[low:high].tolist() for low, high in pairwise(bounds)]
-            # What is left out of a dirty ring is its last tuple: the oldest one where rings go backward.
+            # Readers leave out the last tuple of a dirty ring: the oldest one if rings go backward.
             whole = [lists[entry] if entry >= 0 else [] for entry in asked]
             cut = [rows[1:] if newest_first else rows[:-1] for rows in whole]
             assert found == (cut if bit else whole)

@@ -26,7 +26,7 @@ def by(values: list[Any], descending: bool, nulls_first: bool) -> Callable[[list
     def put(rows: list[int]) -> list[int]:
         nulls = [row for row in rows if values[row] is None]
         present = [row for row in rows if values[row] is not None]
-        # Not by `reverse`, which would turn round what is equal.
+        # Not by `reverse`, which would reverse equal rows, too.
         ranks = {key: rank for rank, key in enumerate(sorted({plain(values[row]) for row in present}))}
         sign = -1 if descending else 1
         present.sort(key=lambda row: sign * ranks[plain(values[row])])

@@ -211,7 +211,7 @@ def test_an_archive_is_joined_with_a_window_and_a_table(filled: sash.Session) ->
 def test_sparks_writer_is_used_for_what_is_large(
     session: sash.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it writes, for every layout: tests/spark/test_archive.py."""
+    """For its files in every layout see tests/spark/test_archive.py."""
     monkeypatch.setattr(archive_feed, "SPARK_FROM_BYTES", 0)
     write_parts(tmp_path / "s", 0, 1)
     create(session, tmp_path / "s")

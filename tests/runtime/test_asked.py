@@ -1,4 +1,4 @@
-"""Questions that are told to stop, and answers of which a part is wanted; Spark's part is in test_stopped_questions."""
+"""Cancelled questions, and answers that are cut; Spark's part is in test_stopped_questions."""
 
 from __future__ import annotations
 

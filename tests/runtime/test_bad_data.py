@@ -167,7 +167,7 @@ def test_a_column_that_a_file_lacks_is_null(session: sash.Session, tmp_path: Pat
 
 
 def test_a_column_of_another_type_stops_the_stream_with_the_files_name(session: sash.Session, tmp_path: Path) -> None:
-    """Spark cannot read it; nothing of it is counted, and with another file in its place the stream goes on."""
+    """Spark cannot read the file; none of its rows count, and with another file in its place the stream goes on."""
     write(tmp_path / "data", 0, [(0.5, 1, 1)])
     stamps = pa.array([START + SECOND], pa.timestamp("us", "UTC"))
     parquet(tmp_path / "data", 1, pa.table({"ts": stamps, "k": ["one"], "v": pa.array([1], pa.int32())}))
@@ -226,7 +226,7 @@ def test_a_file_that_vanishes_after_it_was_read_changes_nothing(session: sash.Se
 
 @pytest.mark.parametrize("days", [6, 8])
 def test_files_of_a_clock_that_was_wrong(session: sash.Session, tmp_path: Path, days: int) -> None:
-    """Spark leaves out files that are more than a week older than the newest one, unless it is told otherwise."""
+    """By default Spark leaves out files that are more than a week older than the newest one."""
     data = tmp_path / "data"
     write(data, 0, [(0.5, 1, 1)])
     ahead = 1_600_000_000 + days * 86_400

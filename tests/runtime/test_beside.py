@@ -44,7 +44,7 @@ PANES = 6
 
 
 class Hand:
-    """The part of the time that has passed is what it was turned to."""
+    """A pace whose part of the time is set by hand."""
 
     hurries = True
     services = None
@@ -60,7 +60,7 @@ class Hand:
 
 
 def second(number: int) -> pa.Table:
-    """Tuples of one pane, which ends with this second; what they add up to tells it from all others."""
+    """Tuples of one pane, which ends with this second; their sum distinguishes it from all others."""
     return to_table([(START + number * SECOND, k, None, k, 10**number, None) for k in range(3)])
 
 
@@ -95,7 +95,7 @@ class Stream:
         return self.apply([second(number) for number in range(10, 10 + PANES)], self.hand)
 
     def arrive(self, panes: int) -> None:
-        """Let so many panes have arrived, and wait until they are taken in."""
+        """Let some panes arrive, and wait until they are taken in."""
         before = self.group.clock.position
         self.hand.part = (before + panes * SECOND - self.began) / (PANES * SECOND) + 1e-9
         wait_for(lambda: self.group.clock.position >= before + panes * SECOND)
@@ -115,7 +115,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def slides_in(monkeypatch: pytest.MonkeyPatch, method: str, slides: Callable[[int], int], live: Stream) -> list[int]:
-    """Panes arrive while a method of an execution runs: so many in its first call, in its second, ..."""
+    """Panes arrive while a method of an execution runs: a number in its first call, in its second, ..."""
     original, calls = getattr(JointAnswers, method), list[int]()
 
     def run(joint: JointAnswers) -> Any:
@@ -158,7 +158,7 @@ def test_under_lws_it_begins_again_and_is_as_of_its_end(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(("panes", "restarts"), [(1, 0), (2, 1)])
 def test_under_ttu_one_slide_costs_nothing(monkeypatch: pytest.MonkeyPatch, panes: int, restarts: int) -> None:
-    """Theorem 7.4: what leaves with the next slide is read last, so what was read is still in the window."""
+    """Theorem 7.4: the pane that leaves next is read last, so all panes that were read are still in the window."""
     live = Stream("ttu", {"q": TOTAL})
     read = slides_in(monkeypatch, "read_ahead", lambda call: panes if call == 1 else 0, live)
     progress = live.live()
@@ -213,7 +213,7 @@ def test_exactly_is_as_of_itself(monkeypatch: pytest.MonkeyPatch, level: str) ->
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_an_error_fails_its_query_only(monkeypatch: pytest.MonkeyPatch, level: str) -> None:
-    """Whatever slides meanwhile, and nothing is told of it after the failure."""
+    """Whatever slides meanwhile, the query gets no answer after its failure."""
     fails = "SELECT SUM(w) * 8388608 AS t FROM s [WINDOW 4 sec SLIDE 1 sec]"
     live = Stream(level, {"q": TOTAL, "fails": fails})
     slides_in(monkeypatch, "compute", lambda call: 1 if call == 1 else 0, live)
@@ -397,7 +397,7 @@ def test_under_serial_slides_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=examples(10))
 @given(st.lists(st.lists(st.sampled_from([0.0, 0.1, 0.4, 1.0]), max_size=8), min_size=3, max_size=3))
 def test_windows_of_rows(level: str, steps: list[list[float]]) -> None:
-    """As of a number of tuples an answer is what it is in `run()`; several may have one time, and stay in order."""
+    """As of a number of tuples an answer equals that of `run()`; several may have one time, and stay in order."""
     texts = {
         "rows": "SELECT SUM(w) AS t FROM s [ROWS 5 SLIDE 1]",
         "last": "SELECT k, MAX(w) AS t FROM s [PARTITION BY k ROWS 3 SLIDE 2] GROUP BY k",

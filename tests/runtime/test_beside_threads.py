@@ -77,7 +77,7 @@ def _threads_take_turns_often() -> Iterator[None]:
 
 
 class Turned:
-    """A clock that workers turn; who does so waits until panes have been taken in by it, or there is no time left."""
+    """A clock that workers turn; the worker then waits until panes have been taken in, or no time is left."""
 
     hurries = True
     services = None

@@ -1,4 +1,4 @@
-"""The checkpoint directory: what it takes, what it refuses and in which words."""
+"""The checkpoint directory: what it accepts, and its errors."""
 
 from __future__ import annotations
 

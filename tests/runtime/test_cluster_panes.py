@@ -1,4 +1,4 @@
-"""Panes in the cluster: the answers of panes in memory, whatever the aggregates, whoever comes, goes and is late."""
+"""Panes in the cluster: the answers of panes in memory, for all aggregates, changing queries and late tuples."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def said(answer: Answer) -> tuple[Any, ...]:
 
 
 def all_same(mine: list[Answer], theirs: list[Answer]) -> None:
-    """As of one time, which query is first depends on who is computed together."""
+    """As of one time, the order of queries depends on which are computed together."""
     mine, theirs = (sorted(answers, key=lambda answer: (answer.as_of, answer.query)) for answers in (mine, theirs))
     assert list(map(said, mine)) == list(map(said, theirs))
     for one, other in zip(mine, theirs, strict=True):

@@ -171,7 +171,7 @@ def test_a_question_keeps_its_files(spark: Any, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def idle(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[sash.Session]:
-    """Nothing of it runs."""
+    """No part of it runs."""
     path = tmp_path_factory.mktemp("idle")
     data(path, range(1))
     with sash.connect(spark=spark, clock=ManualClock()) as session:

@@ -1,4 +1,4 @@
-"""Who may have panes in the cluster, without Spark: queries have claims on the pane tables that they read."""
+"""Claims of queries on pane tables in the cluster, without Spark."""
 
 from __future__ import annotations
 

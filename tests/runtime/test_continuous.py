@@ -74,7 +74,7 @@ def write(parts: list[pa.Table], directory: Path, first: int = 0) -> None:
 
 
 def declare(session: sash.Session, directory: Path, names: str = "st", files: int = 1) -> None:
-    """A micro-batch has so many files."""
+    """A micro-batch has this many files."""
     for name in names:
         session.sql(
             f"CREATE STREAM {name} ({COLUMNS}) FROM parquet "
@@ -162,7 +162,7 @@ OF_DOUBLES = {
 
 
 def test_zero_and_nan_are_those_of_spark(spark: Any) -> None:
-    """Whichever zero comes first: groups, DISTINCT and set operations give out 0.0, joins what came."""
+    """Whichever zero comes first: groups, DISTINCT and set operations give 0.0, joins give the zero that came."""
     columns = {"a": ("x", DOUBLES), "b": ("y", [-0.0, float("nan"), -0.0, 3.5])}
     with sash.connect(spark=spark) as session:
         for name, (column, values) in columns.items():

@@ -1,4 +1,4 @@
-"""Results that never expire: their view is the whole history, and it is told how much that is."""
+"""Results that never expire: their view is the whole history, and a message says how large it is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTS = [table(*((10 * i + j, j % 3, i) for j in range(6))) for i in range(3)]
 
 
 def test_the_view_of_an_unbounded_selection_is_its_history(spark: Any, tmp_path: Path) -> None:
-    """Also over a restart; the plan itself stores none of it."""
+    """Also over a restart; the plan itself stores no results."""
     for first, part in enumerate(PARTS):
         write([part], tmp_path / "s", first)
         with sash.connect(spark=spark, checkpoint=tmp_path / "state") as session:

@@ -297,7 +297,7 @@ def test_a_stream_that_a_continuous_query_reads_is_not_dropped(spark: Any) -> No
 
 
 def test_heartbeats_of_several_streams_come_in_any_order(spark: Any, tmp_path: Path) -> None:
-    """The one that says more waits for the other; nobody has to say it again."""
+    """The stream that is ahead waits for the other; nobody has to repeat its watermark."""
     with sash.connect(spark=spark) as session:
         for name in "st":
             write([table((1, 1, 0))], tmp_path / name)

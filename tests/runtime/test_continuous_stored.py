@@ -1,4 +1,4 @@
-"""What is stored for a continuous query is found again after a restart, or it is said why not."""
+"""After a restart a continuous query finds its stored state, or an error says why not."""
 
 from __future__ import annotations
 

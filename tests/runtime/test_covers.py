@@ -1,4 +1,4 @@
-"""Rule SS4 in the engine: a WHERE of several terms answered from the synopses of its terms, and what is stored then."""
+"""Rule SS4 in the engine: a WHERE of several terms answered from the synopses of its terms, and the stored partials."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sash.core.time import SECOND, to_micros
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
 from sash.runtime.periodic import stream_snapshot
-from sash.runtime.periodic.onetime import answer_once
+from sash.runtime.periodic.onetime import look_up
 from sash.runtime.settings import PREDICATE_SHARING, Settings
 from sash.sharing.choose import Load
 from sash.sql import bind
@@ -81,7 +81,7 @@ def test_answers(mode: str, queries: list[Registered], parts: list[pa.Table]) ->
 @settings(max_examples=examples(60))
 @given(workloads(), batches(most=40), st.data())
 def test_queries_come_and_go(queries: list[Registered], parts: list[pa.Table], data: st.DataObject) -> None:
-    """Whoever comes and goes, and if all is saved and loaded in between: complete answers are right."""
+    """Complete answers are right while queries come and go, and through a save and a load in between."""
     feed = Feed(stream(), Settings("conservative", share_predicates="always"))
     known = {each.name: each for each in compiled(texts(queries), feed.declared)}
     answers: list[Answer] = []
@@ -196,9 +196,9 @@ def test_a_question_is_answered_from_the_synopses_of_its_terms(mode: str) -> Non
     question = compile_panes(bind(as_select(text), catalog), "(one-time)", one_time=True)
     if mode == "never":
         with pytest.raises(SashError, match="no synopsis of stream 's' holds SUM"):
-            answer_once(question, feed.runtime)
+            look_up(question, feed.runtime)
     else:
-        assert answer_once(question, feed.runtime)["t"].to_pylist() == [expected(7, (1, 2))]
+        assert look_up(question, feed.runtime).compute().table["t"].to_pylist() == [expected(7, (1, 2))]
 
 
 @pytest.mark.parametrize("aggregate", ["MAX(v)", "SUM(v)"])

@@ -1,4 +1,4 @@
-"""LIFETIME and sinks: what has not been written when a life ends is tried once more, and no micro-batch waits."""
+"""LIFETIME and sinks: answers that are unwritten when a life ends are tried once more, and no micro-batch waits."""
 
 from __future__ import annotations
 

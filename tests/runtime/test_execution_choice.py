@@ -72,7 +72,7 @@ def test_explain_says_what_was_chosen_and_why(spark: Any, tmp_path: Path) -> Non
 
 
 def test_a_query_keeps_its_strategy_over_a_restart(spark: Any, tmp_path: Path) -> None:
-    """By what was measured in between it would be chosen otherwise; its state is that of the first choice."""
+    """By later measurements the choice would differ; the state is that of the first choice."""
     parts = {"s": tuples(5, parts=6), "t": tuples(6, parts=6)}
     collected: list[Any] = []
     for first in (0, 2, 4):

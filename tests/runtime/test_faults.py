@@ -60,7 +60,7 @@ def many_snapshots_and_no_syncs() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Told, list[Any], int]:
-    """What is told and stored without any fault, and how many moments there are."""
+    """The answers and the files without any fault, and how many moments there are."""
     world = World(tmp_path_factory.mktemp("whole") / "c")
     with listening(counting := Death(at=-1)):
         story_told(DECLARED, STORY, world)

@@ -97,7 +97,7 @@ def test_the_most_popular_of_each_minute() -> None:
 
 
 def algorithm6(sub_windows: list[Counter[Any]], k: int) -> tuple[dict[Any, int], int]:
-    """What is reported, and delta. Ties by value; a sub-window with fewer than k items has a k-th count of 0."""
+    """The report, and delta. Ties by value; a sub-window with fewer than k items has a k-th count of 0."""
     counters: Counter[Any] = Counter()
     delta = 0
     for counts in sub_windows:
@@ -378,7 +378,7 @@ def test_sub_windows_that_panes_cannot_tell_apart_are_not_claimed_to_be_known() 
 
 
 def test_of_equally_frequent_items_none_is_frequent_for_certain() -> None:
-    """Seven items in turn, a hundred tuples a second: what is reported must truly occur more than delta times.
+    """Seven items in turn, a hundred tuples a second: a reported item must truly occur more than delta times.
 
     With sub-windows of SLIDE, delta is greater than any count: no answer but the empty one keeps that promise. With
     shorter ones delta is less.

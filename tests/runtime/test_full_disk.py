@@ -55,7 +55,7 @@ def test_a_disk_that_is_full_and_then_is_not(spark: Any, tmp_path: Path, small_d
     run(spark, tmp_path / "data", tmp_path / "whole", expected)
     lines: list[str] = []
     for _ in range(2):
-        # Also the second time: nothing of what is there is lost by trying.
+        # Also the second time: an attempt loses nothing.
         with pytest.raises(sash.SashError, match="No space left on device"):
             run(spark, tmp_path / "data", small_disk / "c", lines)
     assert 0 < len(by_time(lines)) < len(by_time(expected))

@@ -55,7 +55,7 @@ def run_victim(
     executor_rows: int = NEAR,
     seconds: float = 300,
 ) -> subprocess.CompletedProcess[str]:
-    """Kills itself at a step, if one is given; is killed after so many seconds anyway."""
+    """Kills itself at a step, if one is given; is killed after some seconds anyway."""
     arguments = [str(data), str(checkpoint), str(out), str(executor_rows), *([str(kill_at)] if kill_at else [])]
     command = [sys.executable, "-m", "tests.support.victim", *arguments]
     # Into files: a pipe would be waited for until the JVM is gone, and the next one is to meet it dying.

@@ -1,4 +1,4 @@
-"""The catalog's history: what is appended is there, what undid itself is left out, and damage is noticed."""
+"""The catalog's history: it keeps appended changes, leaves out undone ones, and notices damage."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def stream(name: str, serial: int) -> Stream:
 
 
 class Program:
-    """Says what is possible: names come before they go, and come again under other numbers."""
+    """Makes possible changes: names come before they go, and come again under other numbers."""
 
     def __init__(self) -> None:
         self.streams: set[str] = set()
@@ -68,7 +68,7 @@ class Program:
         return None
 
     def _of_rows(self, name: str, serial: int, *, delete: bool) -> Change | None:
-        """Of one or two rows; time goes on now and then only, and the changes of a row come in order."""
+        """Changes of one or two rows; time goes on now and then only, and the changes of a row come in order."""
         keys = [serial % 3] if serial % 5 else [0, 1]
         kept = self.rows.setdefault(name, {})
         keys = [key for key in keys if key in kept] if delete else keys
@@ -97,7 +97,7 @@ def seen(history: CatalogHistory, oldest: int = 0) -> dict[str, Any]:
 
 
 def contents(history: CatalogHistory) -> dict[str, Any]:
-    """All that is known of tables: the versions of rows with their numbers, what came first, when it last changed."""
+    """All facts about tables: the versions of rows with their numbers, the first rows, the last changes."""
     known = Tables(Catalog(), history)
     return {
         name: {
@@ -135,7 +135,7 @@ def test_a_compacted_history_tells_the_same(words: list[tuple[str, str]], behind
                 continue
             plain.append(change)
             ours.append(change)
-            # As with snapshots: what is asked for moves on now and then.
+            # As with snapshots: the oldest needed version moves on now and then.
             if place % 5 == 0:
                 asked[0] = max(asked[0], plain.version - behind)
             if place % 7 == 0:
@@ -146,7 +146,7 @@ def test_a_compacted_history_tells_the_same(words: list[tuple[str, str]], behind
 
 
 def test_updates_of_a_row_between_two_micro_batches_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was to be seen at no time is left out; numbers of versions stay, and go on as they were."""
+    """Versions that no query could see are left out; the other versions keep their numbers."""
     monkeypatch.setattr("os.fsync", lambda descriptor: None)
     path, latest = tmp_path / "c.jsonl", [0]
     history = CatalogHistory(path, lambda: latest[0])
@@ -175,7 +175,7 @@ def test_other_kinds_of_change_stay() -> None:
 
 
 def test_ten_thousand_changes_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Opening takes as long as there are queries, and what is asked for since the last snapshots."""
+    """Opening takes time for the existing queries and the versions that may be needed, not for all changes."""
     monkeypatch.setattr("os.fsync", lambda descriptor: None)
     path, latest = tmp_path / "c.jsonl", [0]
     history = CatalogHistory(path, lambda: latest[0])

@@ -1,4 +1,4 @@
-"""What is kept for holistic aggregates, row-based and unbounded windows: bounded, and the same after 50 windows."""
+"""The memory of holistic aggregates, row-based and unbounded windows: bounded, and the same after 50 windows."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_ever_new_strings() -> None:
 
 
 def test_ever_new_values_after_a_gap() -> None:
-    """A gap of several windows: what is behind it is forgotten with the next tuples."""
+    """A gap of several windows: the next tuples forget the panes before it."""
     watched = Watched({"q": f"SELECT COUNT(DISTINCT v) AS d FROM s [WINDOW {PANES} sec SLIDE 1 sec]"})
     for second in range(0, 60 * PANES, 3 * PANES):
         values = list(range(second * PER_PANE, (second + 1) * PER_PANE))
@@ -181,7 +181,7 @@ def test_partitions_that_stay() -> None:
 
 
 def test_ever_new_partitions_grow_by_their_nature() -> None:
-    """n rows of every partition that there ever was, and no more: a partition never ends."""
+    """n rows of every partition that ever was, and no more: a partition never ends."""
     seen: Counter[int] = Counter()
     watched = Watched({"q": "SELECT k, COUNT(*) AS n FROM s [PARTITION BY k ROWS 3 SLIDE 50] GROUP BY k"})
 

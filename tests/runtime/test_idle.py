@@ -69,7 +69,7 @@ def test_a_stream_is_not_idle_while_spark_reads(session: SparklessSession, clock
     looking = start(watch.look)
     may_go_on.set()
     join(batch, looking)
-    # Nor does it count what was before the micro-batch: five seconds begin with its end.
+    # Nor does the time before the micro-batch count: five seconds begin with its end.
     watch.look()
     session.push("s", tuples((2.5, 1, 1), (3.5, 1, 1), (4.5, 1, 1)))
     assert [answer.table["n"].to_pylist() for answer in session.queries["q"].answers()] == [[4]]

@@ -23,7 +23,7 @@ class Stream:
 
     fixed: float
     each: float
-    # What it takes to change the limit.
+    # The seconds that a change of the limit takes.
     start_seconds: float = 0.0
     clock: ManualClock = field(default_factory=ManualClock)
     meter: InputMeter = field(default_factory=InputMeter)
@@ -33,7 +33,7 @@ class Stream:
         self.limit = InputLimit("s", self.meter, LAG, self.clock)
 
     def batch(self, there: int) -> float:
-        """A micro-batch of what is there, or as much of it as the limit allows, and what it took."""
+        """A micro-batch of the available input, or as much as the limit allows, and the seconds that it took."""
         units = there if self.limit.most is None else min(there, self.limit.most)
         seconds = self.fixed + self.each * units
         self.clock.advance(seconds)

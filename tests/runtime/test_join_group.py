@@ -59,7 +59,7 @@ def query_of(text: str, offset: int = 0) -> JoinedAggregate:
 
 
 def arrivals(plan: Node, tuples: Tuples, low: int, high: int) -> dict[int, Arrivals]:
-    """Base windows ask for columns of their streams; what is computed is Spark's business."""
+    """Base windows ask for columns of their streams; Spark computes expressions."""
     found = {}
     for place, window in enumerate(windows(plan)):
         batch = [(ts, row) for ts, row in tuples[window.stream] if low <= ts < high]
@@ -157,7 +157,7 @@ CONDITIONS = ["s.b = t.b", "s.b = t.b AND s.a < t.a", "s.b = t.b AND s.a + t.a >
 
 @st.composite
 def workloads(draw: st.DrawFn) -> dict[str, str]:
-    """Queries over one join that differ in windows, SLIDEs and what they ask."""
+    """Queries over one join that differ in windows, SLIDEs and aggregates."""
     condition = draw(st.sampled_from(CONDITIONS))
     found = {}
     for name in ("q1", "q2", "q3", "q4")[: draw(st.integers(1, 4))]:

@@ -34,7 +34,7 @@ QUERIES = {
     "having": over(4, 4, 2, "s.k, SUM(s.v) AS x", "GROUP BY s.k HAVING COUNT(*) > 2"),
     "short": over(1, 1, 2, "COUNT(*) AS n"),
 }
-# Of what these keep, windows that differ as those of "seldom" are answered, too; longer ones are not.
+# The kept synopses answer windows with the differences of "seldom", too; longer ones are not answered.
 LATER = over(1, 3, 1, "t.g, MAX(s.v) AS x", "GROUP BY t.g")
 LONGER = over(9, 2, 1, "t.g, MAX(s.v) AS x", "GROUP BY t.g")
 PARTS = {name: tuples(seed, parts=6) for seed, name in enumerate("st", 21)}
@@ -221,7 +221,7 @@ def test_explain_says_why_a_join_is_not_shared(spark: Any, tmp_path: Path) -> No
         session.register(over(2, 4, 2, "t.g, MAX(s.v) AS x", "GROUP BY t.g"), name="q")
         reason = "not shared with q: other columns of it are computed"
         assert reason in session.explain(over(2, 4, 2, "SUM(s.v + t.v) AS x"))
-        assert "shared with q" in session.explain(over(9, 9, 1, "COUNT(*) AS n")), "so long as nothing has come"
+        assert "shared with q" in session.explain(over(9, 9, 1, "COUNT(*) AS n")), "before the first tuple"
         session.run()
         apart = {
             over(8, 2, 2, "t.g, MAX(s.v) AS x", "GROUP BY t.g"):

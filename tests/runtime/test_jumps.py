@@ -1,4 +1,4 @@
-"""MAX JUMP: what is too far ahead is as if it had never come, for every kind of query; and is counted."""
+"""MAX JUMP: tuples that are too far ahead have no effect on any kind of query; and are counted."""
 
 from __future__ import annotations
 

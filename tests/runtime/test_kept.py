@@ -28,7 +28,7 @@ def stream(keep: int = 6, **options: Any) -> Stream:
 
 @dataclass
 class Everything:
-    """All rows that came in time; what is stored is looked up among them."""
+    """All rows that came in time; the stored rows are looked up among them."""
 
     stream: Stream
     rows: list[tuple[int, int]] = field(default_factory=list)
@@ -285,5 +285,5 @@ def test_a_question_with_more_priority_goes_first() -> None:
         thread.join(30)
         assert not thread.is_alive()
     first, last = order.index("more"), len(order) - 1 - order[::-1].index("more")
-    # What the other had begun is finished, and nothing more of it comes between.
+    # The other's read has ended, and nothing more of it comes between.
     assert order[first : last + 1].count("less") == 0 and order[0] == "less" and order[-1] == "less"

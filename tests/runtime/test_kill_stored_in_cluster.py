@@ -27,7 +27,7 @@ def run_victim(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.usefixtures("spark")
 def test_killed_and_continued(tmp_path: Path, capsys: pytest.CaptureFixture[str], step: str) -> None:
-    """Before an epoch is committed its files are there already; after it, those that it made leave are there still.
+    """Before the commit of an epoch its files exist already; after it, the files that left the window still exist.
 
     This process goes on where the killed one was.
     """

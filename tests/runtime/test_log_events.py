@@ -46,7 +46,7 @@ def test_the_reference_has_every_event() -> None:
 
 
 def reported(source: str) -> Iterator[tuple[str, set[str]]]:
-    """Events and their fields, where a call says both in so many words."""
+    """Events and their fields, from calls that name both literally."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "report":
             fields = {each.arg for each in node.keywords} - {"exception"}
@@ -60,11 +60,11 @@ def test_the_reference_has_every_field() -> None:
             assert fields == documented()[event], event
 
 
-# Who logs without an event, and why.
+# Calls that log without an event, and why.
 PLAIN = {
     "core/events.py: log": "it is `report` itself",
-    "runtime/continuous/plans.py: debug": "the plans read one by one then, and whoever is to blame is reported",
-    "spark/buckets.py: debug": "how work was divided, for whoever measures it: one record per micro-batch",
+    "runtime/continuous/plans.py: debug": "then each plan reads for itself, and the plan that fails is reported",
+    "spark/buckets.py: debug": "how work was divided, for measurements: one record per micro-batch",
 }
 
 
@@ -221,7 +221,7 @@ def test_a_stream_that_has_nothing_to_do_is_not_overloaded(
         session.start(trigger="100 ms")
         while statistics.tuples < 8 * FILES:
             assert not session.wait(0.05)
-        # Nothing comes any more, and whoever asks moves the clock.
+        # No more tuples come, and each question moves the clock.
         while session.stats()["streams"]["s"]["overloaded"]:
             assert not session.wait(0.05)
         write(tmp_path / "drafts", FILES, [(20.0, 0, 0)])

@@ -1,4 +1,4 @@
-"""Subscribers with a queue: in order, bounded, counted, and nobody waits for them but who asks to."""
+"""Subscribers with a queue: in order, bounded, counted, and only callers that want to wait for them do."""
 
 from __future__ import annotations
 

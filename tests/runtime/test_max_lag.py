@@ -20,7 +20,7 @@ from tests.runtime.test_session import write
 
 
 class ClockOfTuples:
-    """A clock on which only tuples take time, `each` seconds: a micro-batch takes what its size says."""
+    """A clock on which only tuples take time, `each` seconds: the size of a micro-batch decides its duration."""
 
     def __init__(self) -> None:
         self.each = 1.0
@@ -78,7 +78,7 @@ def declare(session: sash.Session, directory: Path) -> None:
 
 
 def live(session: sash.Session, tuples: int) -> int:
-    """The number of micro-batches that it takes to come to so many tuples."""
+    """The number of micro-batches until this many tuples have come."""
     statistics = session.streams["s"].runtime.statistics
     before = statistics.micro_batches
     session.start(trigger="1 second")
@@ -108,7 +108,7 @@ def test_a_backlog_is_taken_in_bites_after_a_restart(
     with caplog.at_level(logging.INFO, "sash"), sash.connect(**options, clock=clock, max_lag=lag) as session:
         declare(session, data)
         clock.follow(session)
-        assert live(session, 10) == 4, "two files took so long, and a half more is none"
+        assert live(session, 10) == 4, "two files took as long, and half a file is none"
     (started,) = (event for event in events(caplog) if event["event"] == "stream.started")
     assert started["most"] == pytest.approx(1.25 * size, abs=1)
     for number in range(10, 14):

@@ -31,7 +31,7 @@ from tests.support.threads import PATIENCE, join, start
 
 
 class Moody:
-    """A sink that takes what it is given while it is `well`."""
+    """A sink that takes answers while it is `well`."""
 
     name = "moody"
     channel: str | None = None
@@ -149,7 +149,7 @@ class Slow(Moody):
 
 
 def test_a_slow_sink_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it has not written by then is stored; a restart finds it."""
+    """Answers that are unwritten by then are stored; a restart finds them."""
     monkeypatch.setattr(outlets, "PATIENCE_SECONDS", 0.01)
     sink = Slow()
     outlet = opened(sink, tmp_path / "waiting")
@@ -258,7 +258,7 @@ def test_a_slow_sink_is_given_up_when_too_much_waits(monkeypatch: pytest.MonkeyP
         take(outlet, answer(number))
     sink.gate.release(5)
     outlet.flush()
-    # The one that was on its way arrives, and none after it.
+    # The answer on its way arrives, and none after it.
     join(start(lambda: outlet.drop()))
     assert sink.has in ([], [0])
 
@@ -290,7 +290,7 @@ def test_a_damaged_answer_is_refused_by_its_name(tmp_path: Path, damage: str) ->
 
 @pytest.mark.parametrize("half", [False, True], ids=["whole", "by half"])
 def test_a_death_while_answers_are_stored(tmp_path: Path, half: bool) -> None:
-    """An answer whose micro-batch is not committed is told again: the sink gets it again, and nothing out of order."""
+    """An answer of an uncommitted micro-batch is delivered again: the sink gets it again, and nothing out of order."""
     for at in range(1, 40):
         sink, directory = Moody(), tmp_path / str(at)
         sink.well = False

@@ -56,7 +56,7 @@ def questions(feed: Feed) -> list[CompiledQuery]:
 
 
 def taken(feed: Feed, question: CompiledQuery) -> Iterator[tuple[PaneLookup, pa.Table]]:
-    """What is taken, with the answer that another one gives at once, which is that of the live panes."""
+    """The taken panes, with the answer of the live panes at that moment."""
     try:
         lookup, now = look_up(question, feed.runtime), stamped(look_up(question, feed.runtime).compute())
     except SashError:

@@ -43,7 +43,7 @@ def tuples(epoch: int) -> pa.Table:
 
 
 class Reader:
-    """Whoever is told twice is told the same."""
+    """Checks that an answer that comes twice is the same."""
 
     def __init__(self, told: Told) -> None:
         self._told = told
@@ -78,7 +78,7 @@ def opened(directory: Path, told: Told) -> PlanRuntime:
 
 
 def run(directory: Path, told: Told, epochs: int = EPOCHS) -> PlanRuntime:
-    """Spark brings every micro-batch, in doubt again; the plan knows what it has taken."""
+    """Spark brings every micro-batch, in doubt again; the plan knows which ones it has taken."""
     runtime = opened(directory, told)
     for epoch in range(epochs):
         table, rows = tuples(epoch), SimpleNamespace()
@@ -151,7 +151,7 @@ def test_a_damaged_snapshot_is_gone_back_behind(
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_state_file_is_refused_by_its_name(tmp_path: Path, damage: str) -> None:
-    """Every chunk that lives; what has expired in a file nobody reads."""
+    """Every live chunk; nobody reads expired chunks in a file."""
     manifests = run(tmp_path, {}, EPOCHS - 1).manifests.values()
     places = [place for manifest in manifests for chunks in manifest["buffers"].values() for place in chunks]
     assert len(places) > 3

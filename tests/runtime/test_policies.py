@@ -222,7 +222,7 @@ def test_measured_prices_change_the_plan_and_run_goes_by_the_model() -> None:
 @pytest.mark.parametrize("before", ["no-sharing", "conservative", "hybrid"])
 @pytest.mark.parametrize("after", ["no-sharing", "aggressive", "hybrid-late-pending"])
 def test_another_policy_after_a_restart(before: str, after: str) -> None:
-    """Nobody is answered twice or forgotten, also those that read another's output under one policy only."""
+    """Every query is answered once, also those that read another's output under one policy only."""
     clause = "SELECT COUNT(*) AS n FROM s [WINDOW 4 sec SLIDE {} sec]"
     queries = [Registered(f"q{slide}", clause.format(slide), 4 * SECOND, slide * SECOND) for slide in (1, 2, 3)]
     rows = [(START + i * SECOND // 2, 1, None, 1, None, None) for i in range(40)]

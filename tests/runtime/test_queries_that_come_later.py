@@ -1,4 +1,4 @@
-"""Queries that come and go while the stream runs: nothing fails, and what is called complete is right."""
+"""Queries that come and go while the stream runs: nothing fails, and complete answers are right."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.oracle import same_rows
 from tests.support.streams import START, stream, to_table
 
 ALL_FORMS = [*FORMS, *PLAIN_FORMS]
-# What is asked: a form, a kind of window, its length, slide and lag.
+# A query: a form, a kind of window, its length, slide and lag.
 Asked = tuple[int, str, int, int, int]
 CLAUSES = {
     "time": "[WINDOW {} sec SLIDE {} sec LAG {} sec]",
@@ -122,7 +122,7 @@ def test_extremes_that_come_later_than_their_count(aggregate: str) -> None:
 
 
 def test_the_last_rows_of_partitions_are_not_complete_when_nobody_counted_before() -> None:
-    """The query came in the middle of the stream: of what was before, it knows nothing."""
+    """The query came in the middle of the stream: it lacks the tuples before."""
     feed = Feed(stream())
     time = compiled({"t": "SELECT COUNT(*) AS n FROM s [WINDOW 9 sec SLIDE 1 sec]"}, feed.declared)
     feed.runtime.synchronise(time)

@@ -72,7 +72,7 @@ class Log:
             self.operations[place] = self.operations[place]._replace(kind="a")
 
     def catch_up(self, rows: Rows, revised: int | None) -> None:
-        """Write down what has happened to the panes since."""
+        """Record the changes of the panes since."""
         reached = None if self.group.clock.now is None else (self.group.clock.now - START) // SECOND
         if revised is not None:
             self.revisions += 1

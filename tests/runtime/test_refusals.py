@@ -1,4 +1,4 @@
-"""What users may try with aggregates and windows: what is refused and in which words, and what fails alone."""
+"""Mistakes with aggregates and windows: the errors and their words, and queries that fail alone."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from sash.core.time import SECOND
 from sash.runtime.answers.answer import Answer
 from sash.runtime.commands.declare import checked
 from sash.runtime.compiler import as_select, compile_panes
-from sash.runtime.periodic.onetime import answer_once
+from sash.runtime.periodic.onetime import look_up, stamped
 from sash.runtime.route import question_of
 from sash.sql import bind
 from tests.runtime.test_session import create, seconds, write
 from tests.support.feed import Feed, answers_of, compiled
+from tests.support.sparkless_session import SparklessSession
 from tests.support.streams import START, stream, to_table
 
 # -- when planned ------------------------------------------------------------------------------------------
@@ -79,7 +80,8 @@ def fed(texts: dict[str, str], rows: list[tuple[Any, ...]] = ROWS, **clauses: An
 def ask(feed: Feed, text: str) -> pa.Table:
     catalog = Catalog()
     catalog.add_stream(feed.declared)
-    return answer_once(compile_panes(bind(as_select(text), catalog), "(one-time)", one_time=True), feed.runtime)
+    question = compile_panes(bind(as_select(text), catalog), "(one-time)", one_time=True)
+    return stamped(look_up(question, feed.runtime).compute())
 
 
 BY_REGISTRATION = {
@@ -149,7 +151,7 @@ def test_questions_about_the_last_rows_of_partitions() -> None:
 def test_questions_about_everything() -> None:
     feed = fed(REGISTERED)
     answer = ask(feed, "SELECT g, COUNT(*) AS n, AVG(v) AS a FROM s [UNBOUNDED] GROUP BY g")
-    # The pane that ends at 36 is the newest closed one: the pane up to 40 is closed by what comes after it.
+    # The pane that ends at 36 is the newest closed one: later tuples close the pane up to 40.
     known = {g: [row[3] for row in ROWS[:36] if row[2] == g] for g in "ab"}
     assert rows_of(answer) == [(g, len(v), sum(v) / len(v)) for g, v in sorted(known.items())]
     assert complete(answer)
@@ -357,7 +359,7 @@ def test_a_division_by_zero_fails_its_query_alone(session: sash.Session, tmp_pat
 def test_a_division_by_zero_of_a_tuple_that_waited_fails_its_query_alone(
     session: sash.Session, tmp_path: Path, after: bool
 ) -> None:
-    """The tuple is counted by a later micro-batch than the one that brought it, or by the end of input."""
+    """A later micro-batch than its own, or the end of input, counts the tuple."""
     write(tmp_path / "data", 0, [(0.1, 1, 1), (1.1, 1, 2), (2.1, 1, 0)])
     if after:
         write(tmp_path / "data", 1, [(3.1, 1, 1), (4.1, 1, 2)])
@@ -436,6 +438,11 @@ def test_what_a_session_refuses_and_answers(session: sash.Session, tmp_path: Pat
     late = session.register("SELECT SUM(v) AS t FROM s [ROWS 4 SLIDE 4]", "late")
     (first,) = late.answers()
     assert first.complete and first.table.to_pylist() == [{"t": 6}] and seconds([first]) == [11.1]
+
+
+def test_execute_refuses_a_text() -> None:
+    with SparklessSession() as session, pytest.raises(SashError, match=r"a parsed statement, not a str; sql\(\) takes"):
+        session.execute("SHOW QUERIES")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["_t", "_arrival", "_leaf", "_bucket", "_K0"])

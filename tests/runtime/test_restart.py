@@ -95,7 +95,7 @@ def test_restart_before_every_micro_batch(spark: Any, tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("lost", ["", "offsets"], ids=["all of it", "its offsets"])
 def test_without_sparks_part_of_the_checkpoint_nothing_is_read(spark: Any, tmp_path: Path, lost: str) -> None:
-    """Spark would begin anew, and what it brings would count as taken already. With it back, all goes on."""
+    """Without its offsets Spark would begin anew, and Sash would skip its micro-batches. With them, all goes on."""
     data, checkpoint = tmp_path / "data", tmp_path / "checkpoint"
     write(data, 0, [(0.5, 1, 1)])
     with opened(spark, data, checkpoint) as session:

@@ -133,7 +133,7 @@ def stories(draw: st.DrawFn) -> tuple[Stream, list[Registered], list[tuple[int, 
 def test_queries_that_come_and_go(
     story: tuple[Stream, list[Registered], list[tuple[int, int]]], parts: list[pa.Table], saved_at: int, beats: bool
 ) -> None:
-    """Complete answers are right whoever comes and goes, around time 0, through heartbeats and a snapshot."""
+    """Complete answers are right while queries come and go, around time 0, through heartbeats and a snapshot."""
     declared, queries, lives = story
     every = compiled(queries, declared)
     runtime, answers = StreamRuntime(declared, Settings("conservative")), list[Answer]()

@@ -1,4 +1,4 @@
-"""The session over real Spark: what users do while a stream runs, and what they do wrong."""
+"""The session over real Spark: users' actions while a stream runs, and their mistakes."""
 
 from __future__ import annotations
 

@@ -303,7 +303,7 @@ def test_the_most_frequent_by_group(answers: dict[str, list[Answer]], tuples: pa
 
 
 def test_empty_windows_and_nothing_but_nulls(answers: dict[str, list[Answer]]) -> None:
-    """The gap is told once: 0 for counts, NULL for quantiles, no rows for items; so it is where WHERE lets none in."""
+    """The gap is reported once: 0 for counts, NULL for quantiles, no rows for items; also if WHERE lets none in."""
     empty = [a for a in answers["distinct short"] if not a.table["uniform_upper"][0].as_py()]
     assert len(empty) == 1
     (row,) = empty[0].table.to_pylist()

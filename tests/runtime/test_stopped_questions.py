@@ -1,4 +1,4 @@
-"""Questions that go to Spark and are told to stop: their jobs end, and others are none the worse."""
+"""Cancelled questions in Spark: their jobs end, and other questions are not affected."""
 
 from __future__ import annotations
 

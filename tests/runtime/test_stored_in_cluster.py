@@ -152,7 +152,7 @@ def twenty_seconds(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where sessions without a checkpoint keep what they need while they last."""
+    """Where sessions without a checkpoint keep their files while they last."""
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     return tmp_path / "scratch"
@@ -161,7 +161,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_no_row_comes_to_the_driver(
     spark: Any, twenty_seconds: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A hundred tuples are stored and asked about: what is collected is partials and answers."""
+    """A hundred tuples are stored and asked about: only partials and answers come to the driver."""
     collected: list[int] = []
     frames = type(spark.range(1))
     for name in ("toArrow", "collect"):

@@ -1,7 +1,7 @@
 """Directories of plans have the names, and groups of joins the signatures, that an earlier version gave them.
 
-Both are hashes of what plans are printed as. Whoever renames a class of a plan, or a field, changes them, and then no
-checkpoint of before is found (test_restart.py goes on with such a checkpoint, and needs Spark for it).
+Both are hashes of the repr of plans. A new name of a plan class, or of a field, changes them, and then Sash finds no
+earlier checkpoint (test_restart.py goes on with such a checkpoint, and needs Spark for it).
 """
 
 from __future__ import annotations

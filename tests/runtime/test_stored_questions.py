@@ -182,7 +182,7 @@ def test_rows_that_cannot_be_parsed_are_not_stored(spark: Any, tmp_path: Path) -
 
 
 def test_restart_before_every_micro_batch(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is stored survives, whether it is in a snapshot or came after it; files that are not needed go."""
+    """Stored rows survive, in a snapshot or after it; unneeded files go."""
     monkeypatch.setattr(sash.storage.epochs, "SNAPSHOT_EVERY", 2)
     rows: list[tuple[float | None, int, int]] = [(i / 5 + 0.05, i % 4, i) for i in range(100)]
     for part in range(5):

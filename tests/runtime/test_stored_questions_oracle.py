@@ -16,7 +16,7 @@ from hypothesis import given, settings
 import sash
 from sash.core.clock import ManualClock
 from sash.core.time import SECOND
-from tests.runtime.test_read_stored import SCHEMA, indexes_always_help
+from tests.runtime.test_stored_access import SCHEMA, indexes_always_help
 from tests.support.examples import examples
 from tests.support.stored_questions import questions, whole_sorts
 from tests.support.streams import START

@@ -25,7 +25,7 @@ def of_s(history: CatalogHistory) -> StreamQueries[RegisteredQuery]:
 
 @given(steps=STEPS, every=st.integers(1, 5))
 def test_one_goes_from_version_to_version(steps: list[tuple[str, int]], every: int) -> None:
-    """Forward by what has changed, back and over what was compacted by comparing; in the order of registration."""
+    """Forward by the changes, back and over compacted changes by comparing; in the order of registration."""
     whole, asked = CatalogHistory(), [0]
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as directory:
         patch.setattr(histories, "COMPACT_EVERY", every)

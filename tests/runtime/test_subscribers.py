@@ -17,7 +17,7 @@ TEXT = "SELECT DISTINCT k FROM s [RANGE 1 sec]"
 
 
 class Told:
-    """What two subscribers of a query are told; the slow one waits until the other has had five answers."""
+    """The answers of two subscribers of a query; the slow one waits until the other has had five answers."""
 
     def __init__(self, query: sash.Query, queue: int, when_full: str) -> None:
         self.query, self.queue, self.when_full = query, queue, when_full

@@ -21,7 +21,7 @@ from tests.support.streams import SCHEMA, stream
 
 
 class Disk:
-    """What is on it for certain: files as they were synced, and the names that directories had then."""
+    """The durable contents of a disk: files as they were synced, and the names that directories had then."""
 
     def __init__(self) -> None:
         self._files: set[Path] = set()

@@ -205,7 +205,7 @@ def test_tables_survive_a_restart(tmp_path: Path) -> None:
         assert {name: versions(session, name) for name in ("ports", "customers")} == before
         with pytest.raises(CheckpointError, match="another here than in the checkpoint"):
             session.sql("CREATE TABLE ports (port INT PRIMARY KEY, name STRING)")
-        # A program may say again with what it began.
+        # A program may insert its first rows again.
         session.script(f"{PORTS}; INSERT INTO ports VALUES (80, 'http'), (22, 'ssh')")
         assert versions(session, "ports") == before["ports"]
         with pytest.raises(CqlError, match="has a row with port = 80 already"):

@@ -95,7 +95,7 @@ def test_late_tasks_are_called_late() -> None:
 @settings(max_examples=examples(40))
 @given(query_sets(), batches())
 def test_predicted_costs(queries: list[Registered], parts: list[pa.Table]) -> None:
-    """Hybrid is the cheapest, sharing never costs more than none, and a late variant costs what its base costs."""
+    """Hybrid is the cheapest, sharing never costs more than none, and a late variant costs as much as its base."""
     feed = Feed(stream(), Settings("conservative"))
     feed.runtime.synchronise(compiled(texts(queries), feed.declared))
     for part in parts:
@@ -138,7 +138,7 @@ def test_policies_change_while_a_stream_runs(
 
 @pytest.mark.parametrize("crash_after", [1, 2, 3])
 def test_a_restart_repeats_what_other_policies_did(tmp_path: Path, crash_after: int) -> None:
-    """`World.tell` compares what is told again; what comes after the restart is compared with a run without one."""
+    """`World.tell` compares repeated answers; later answers are compared with those of a run without a restart."""
     parts = [to_table([(START + (i * 10 + j) * SECOND, 1, "a", j, j, 0.0) for j in range(10)]) for i in range(5)]
     policies = ["conservative", "aggressive", "hybrid", "no-sharing", "conservative"]
 

@@ -18,7 +18,7 @@ from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
 
 WINDOWS = "SELECT k, COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 1 sec] GROUP BY k"
-# What there is to be dropped, each by itself: what is read by another may not go.
+# The objects that can be dropped, each by itself: an object with a reader may not go.
 BEFORE = {
     "DROP QUERY q": [],
     "DROP STREAM s": ["DROP QUERY q"],
@@ -55,7 +55,7 @@ def session(tmp_path: Path) -> Iterator[SparklessSession]:
 
 
 def known(session: SparklessSession, checkpoint: Path) -> dict[str, Any]:
-    """All that has to agree: catalog, history, what is at work, and files."""
+    """All parts that have to agree: catalog, history, running objects, and files."""
     catalog, kept = session.catalog, [running.kept for running in session.streams.values()]
     return {
         "catalog": [
@@ -116,7 +116,7 @@ def test_an_archive_that_was_there_before_stays(session: SparklessSession, tmp_p
 def test_a_history_that_cannot_be_compacted_has_the_change(
     session: SparklessSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever registered has registered: the history is compacted another time."""
+    """The registration stands: the history is compacted another time."""
     assert session.checkpoint is not None
     history = session.checkpoint.history
     session.register(WINDOWS, name="short")

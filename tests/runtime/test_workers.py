@@ -21,7 +21,7 @@ from tests.support.examples import examples
 from tests.support.feed import compiled
 from tests.support.streams import START, Registered, batches, query_sets, stream, to_table
 
-# One that fails when a value is large, one that ends, one that reads two groups, one with an index of its own.
+# A query that fails when a value is large, one that ends, one that reads two groups, one with its own index.
 OTHERS = {
     "fails": "SELECT k % 7 AS r, MAX(w) * 8388608 * 8388608 AS t FROM s [WINDOW 3 sec SLIDE 1 sec] GROUP BY k % 7",
     "two": "SELECT g, SUM(v) AS t, COUNT(DISTINCT v) AS d FROM s [WINDOW 4 sec SLIDE 2 sec] GROUP BY g",

@@ -1,4 +1,4 @@
-"""All plans of a group, and what they cost, the long way round: every set partition, every minute of the multiple."""
+"""All plans of a group, and their costs, by brute force: every set partition, every minute of the multiple."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_an_exactly_task_that_is_late_goes_with_its_query() -> None:
 
 
 def test_an_exactly_task_that_is_due_now_owes_nothing() -> None:
-    """Others go before the next multiple that it owes, not before one that is due."""
+    """Others go before the next multiple that it owes, not before a due one."""
     scheduler = LocalScheduler(policy("no-sharing"))
     scheduler.add("a", "G1", 5, exactly=True, priority=1, now=0)
     scheduler.add("b", "G1", 10, now=0)

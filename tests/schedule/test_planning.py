@@ -24,7 +24,7 @@ Workload = Callable[[random.Random, int], list[SubGroupCost]]
 
 
 def is_partition(subgroups: list[SubGroupCost], periods: list[int]) -> bool:
-    """Every period is the SLIDE of one that has it, nobody waits longer than SLIDE, EXACTLY is not moved."""
+    """Every period is the SLIDE of one of its sub-groups, none waits longer than SLIDE, EXACTLY is not moved."""
     pairs = list(zip(subgroups, periods, strict=True))
     stays = {period for each, period in pairs if period == each.slide}
     return set(periods) == stays and all(

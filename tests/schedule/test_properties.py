@@ -122,7 +122,7 @@ COSTS = st.lists(st.integers(1, 20), min_size=10, max_size=10)
 def test_in_overload_nobody_starves(name: str, workload: list[Query], costs: list[int]) -> None:
     """From being due to being executed: all others once, and the execution in progress."""
     scheduler = fill(LocalScheduler(policy(name)), workload)
-    # Several queries of one SLIDE are one task; it costs what its dearest does.
+    # Several queries of one SLIDE are one task; its cost is that of its most expensive query.
     dearest: dict[tuple[str, int], int] = {}
     for query, cost in zip(workload, costs, strict=False):
         dearest[query.group, query.slide] = max(cost, dearest.get((query.group, query.slide), 0))

@@ -1,4 +1,4 @@
-"""The simulator: what waits for an execution, whose turn it is, and what is measured."""
+"""The simulator: events that wait for an execution, whose turn it is, and the measurements."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_a_client_goes_on_where_it_was(serve: Serve, session: SparklessSession) 
 
 @pytest.mark.parametrize("last", [1, 2, 3, 1_000])
 def test_as_many_remembered_ones_as_there_are(serve: Serve, last: int) -> None:
-    """There are two, as of 5 and 10 seconds; what comes behind them shows that they were all."""
+    """There are two answers, as of 5 and 10 seconds; the events behind them show that there are no more."""
     with following(serve(), f"{PATH}?last={last}") as stream:
         assert [next(stream).id for _ in range(min(last, 2))] == [as_of(5), as_of(10)][-last:]
 

@@ -30,7 +30,7 @@ PATIENCE = 60_000
 # On a busy machine the page opens so long after the last tuple that the stream counts as idle.
 RUNNING = re.compile("Live|Idle")
 PHONE = {"width": 390, "height": 844}
-# What is wider than the screen, also where one could scroll to it.
+# Elements that are wider than the screen, also if the user could scroll to them.
 STICKS_OUT = """() => [document.documentElement, ...document.querySelectorAll('canvas, .q-table, .q-card, label, div')]
   .filter(each => each.scrollWidth > window.innerWidth || each.getBoundingClientRect().right > window.innerWidth + 1)
   .map(each => each.tagName + '.' + each.className)"""
@@ -205,7 +205,7 @@ def test_the_view_of_a_query_that_has_failed(open_page: Callable[..., Any], sess
     page.get_by_role("alert").filter(has_text="Failed: it has too many groups").wait_for()
     page.get_by_text("It has given no answer.").wait_for()
     assert not page.locator("canvas").is_visible() and not page.get_by_text("Bars").is_visible()
-    # A query that has failed later shows what it said until then.
+    # A query that failed later shows its answers until then.
     page.goto(page.url.replace("silent", "totals"))
     page.get_by_text("as of 2").wait_for()
     session.queries["totals"].failure = SashError("it has too many groups")

@@ -25,7 +25,7 @@ from tests.support.examples import examples
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
 
-# What has no end cannot be waited for: streams of answers have tests of their own.
+# Endless responses cannot be awaited: streams of answers have their own tests.
 HEADERS = {"Accept": "application/json", "Authorization": "Bearer secret"}
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 OPERATIONS = [

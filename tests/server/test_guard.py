@@ -1,4 +1,4 @@
-"""Who comes in, and who does not."""
+"""Which requests the guard lets in, and which it refuses."""
 
 from __future__ import annotations
 

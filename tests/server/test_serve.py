@@ -78,7 +78,7 @@ def until(condition: Callable[[], Any]) -> Any:
 
 
 def told(process: subprocess.Popen[str], words: str) -> str:
-    """What it says until it has said some words."""
+    """The output until it contains some words."""
     assert process.stderr is not None
     lines: list[str] = []
     while not lines or words not in lines[-1]:

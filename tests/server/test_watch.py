@@ -1,4 +1,4 @@
-"""What is watched: the state of the engine in plain words, and numbers per second."""
+"""The watch: the state of the engine in plain words, and numbers per second."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_sample(watch: Watch, session: SparklessSession, clock: Clock) -> None
 
 
 def test_how_many_windows_a_tuple_falls_into(watch: Watch, session: SparklessSession) -> None:
-    """As many rows Spark's window() would make of it: two for the query that is there, and seven, one and one."""
+    """The rows that Spark's window() would make of a tuple: two for the existing query, and seven, one and one."""
     session.register("SELECT k, MAX(v) AS m FROM s [WINDOW 20 sec SLIDE 3 sec] GROUP BY k", name="long")
     session.register("SELECT k, MIN(v) AS m FROM s [WINDOW 1 sec SLIDE 3 sec] GROUP BY k", name="short")
     session.register("SELECT k, COUNT(*) AS n FROM s [UNBOUNDED SLIDE 3 sec] GROUP BY k", name="all")

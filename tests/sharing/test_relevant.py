@@ -1,4 +1,4 @@
-"""What is stored is found by the terms of predicates: as many covers are found as by going through everything."""
+"""Stored predicates are found by their terms: the search finds as many covers as a pass over everything."""
 
 from __future__ import annotations
 

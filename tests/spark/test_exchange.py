@@ -1,4 +1,4 @@
-"""Changes in the rows of an exchange: what comes out is what `operators.exchange` gives, in any order."""
+"""Changes in the rows of an exchange: the result is that of `operators.exchange`, in any order."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def test_copied_tuples_are_late_once_and_stored_everywhere(buckets: int, tmp_pat
     (stage,) = stages(CHAIN)
     copied = [place for place, target in stage.windows.items() if target is EVERYWHERE]
     assert len(copied) == 1
-    # Of every window two tuples, one with either value, and one that comes too late.
+    # Two tuples of every window, one with either value, and a late one.
     rows = [(leaf, ts, value) for leaf in range(3) for ts, value in ((12, 0), (14, 1), (3, 0))]
     leaves, ts, values = (pa.array([row[i] for row in rows], INT) for i in range(3))
     targets = buckets_of(pa.chunked_array([values]), buckets).tolist()

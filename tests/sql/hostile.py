@@ -108,7 +108,7 @@ TEXTS: st.SearchStrategy[str] = st.randoms(use_true_random=False).map(lambda ran
 
 
 def survives(text: str, catalog: Catalog = CATALOG) -> bool:
-    """Whatever is parsed and bound in every way that there is: nothing but a SashError comes of it.
+    """Parse and bind a text in every possible way: only a SashError may come of it.
 
     Gives whether something was accepted.
     """

@@ -22,7 +22,7 @@ from random import Random
 
 _REFERENCE = Path(__file__).parents[2] / "docs" / "language.md"
 _GRAMMAR = Path(__file__).with_suffix(".txt")
-# After so many rules, the shortest way is taken.
+# After this many rules the shortest way is taken.
 _ENOUGH = 70
 
 

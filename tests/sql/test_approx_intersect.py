@@ -1,4 +1,4 @@
-"""APPROX INTERSECT: what it is bound to, where its words may stand, and what is refused at which word."""
+"""APPROX INTERSECT: its bound form, the places of its words, and the words at which errors point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Continuous queries over one window: what is computed where, names, groups, and what is refused."""
+"""Continuous queries over one window: which part computes what, names, groups, and errors."""
 
 from __future__ import annotations
 

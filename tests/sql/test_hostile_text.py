@@ -42,7 +42,7 @@ def test_any_text_is_understood_or_refused(text: str) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("number", range(200))
 def test_a_million_texts(number: int) -> None:
-    """In parts, so that one that fails is found again soon."""
+    """In parts, so that a failing text is found again soon."""
     sentences, accepted = Sentences(Random(number)), 0
     for _ in range(_EACH):
         text = sentences.text()
@@ -51,7 +51,7 @@ def test_a_million_texts(number: int) -> None:
         except BaseException as error:
             error.add_note(f"the text: {text!r}")
             raise
-    # Whoever refuses everything finds nothing.
+    # A parser that refuses every text would pass the test above.
     assert accepted > _EACH / 20
 
 
@@ -126,7 +126,7 @@ def test_what_is_just_within_the_limits_is_read() -> None:
 
 
 def chain(windows: int) -> str:
-    """A join of so many windows, each with the next."""
+    """A join of this many windows, each with the next."""
     sources = ", ".join(f"packets [RANGE 1 min] a{number}" for number in range(windows))
     return f"SELECT a0.src FROM {sources} WHERE " + " AND ".join(
         f"a{number}.src = a{number + 1}.dst" for number in range(windows - 1)
@@ -134,7 +134,7 @@ def chain(windows: int) -> str:
 
 
 def not_in(tests: int) -> str:
-    """Each test has what was tested before twice, and its own window three times."""
+    """Each test has the earlier tests twice, and its own window three times."""
     test = "src NOT IN (SELECT dst FROM packets [RANGE 1 min] b)"
     return "SELECT src FROM packets [RANGE 1 min] a WHERE " + " AND ".join([test] * tests)
 

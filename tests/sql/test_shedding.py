@@ -1,4 +1,4 @@
-"""SHED RANDOM: what it takes, and what can be asked of such a stream."""
+"""SHED RANDOM: its syntax, and the allowed queries over such a stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements and scripts: what they become, and where their errors point."""
+"""Statements and scripts: their parsed forms, and where their errors point."""
 
 from __future__ import annotations
 

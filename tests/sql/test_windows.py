@@ -1,4 +1,4 @@
-"""The window clause: what it becomes, what it says against its stream, and that its text reads back as itself."""
+"""The window clause: its parsed form, its checks against the stream, and that its text reads back as itself."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_a_death_at_every_moment(tmp_path: Path, half: bool) -> None:
         log = EpochLog(directory)
         found = recovered(log)
         assert found == list(range(len(found)))
-        # What is left is needed: the directory is that of a log that did the same without dying.
+        # The remaining files are needed: the directory equals that of a log that did the same without dying.
         assert not list(directory.glob("*.draft"))
         while log.committed < 5:
             tell(log, "batch")
@@ -162,7 +162,7 @@ def test_what_is_damaged_is_gone_back_behind_or_refused(
 
 
 def attempted(directory: Path, expected: list[int]) -> str | None:
-    """Why a log is refused, if it is; otherwise it has what is expected."""
+    """Why a log is refused, if it is; otherwise it has the expected contents."""
     try:
         log = EpochLog(directory)
         found = recovered(log)
@@ -274,7 +274,7 @@ def test_rows_that_last_come_back_in_order(length: int, every: int, window: int,
 
 
 def test_many_small_files_become_few(tmp_path: Path) -> None:
-    """Names in the manifest, which is written with every micro-batch, grow with the logarithm of what is kept."""
+    """Names in the manifest, which is written with every micro-batch, grow with the logarithm of the kept files."""
     log, most = EpochLog(tmp_path), 0
     for epoch in range(1_200):
         log.append(batch(epoch, lasts=epoch))

@@ -22,7 +22,7 @@ from tests.support.faults import DAMAGES
 
 
 def write(files: WindowFiles, epoch: int, numbers: dict[int, int]) -> pa.Table:
-    """An epoch's files: so many rows for the sub-window with each end."""
+    """An epoch's files: a number of rows for the sub-window with each end."""
     place = files.place(epoch)
     place.mkdir()
     for end, rows in numbers.items():

@@ -1,4 +1,4 @@
-"""Checkpoints for the tests of later versions: what one version wrote, and what it answered when it went on.
+"""Checkpoints for the tests of later versions: the files of one version, and its answers when it went on.
 
     python -m tests.support.checkpoints        writes the checkpoints of the format of now, with the code of now
 
@@ -51,7 +51,7 @@ TABLES = """
     INSERT INTO labels VALUES (0, 'first'), (1, 'second')
 """
 ARCHIVE = "CREATE ARCHIVE old FROM s KEY k LIFETIME UP TO 12 sec UPDATE EVERY 2 sec"
-# Queries that are told answers.
+# Queries with answers.
 ANSWERED = {
     "totals": "SELECT k, SUM(v) AS t, COUNT(*) AS n, AVG(v) AS a FROM s [WINDOW 6 sec SLIDE 2 sec] GROUP BY k",
     "some": "SELECT MAX(v) AS hi FROM s [WINDOW 4 sec SLIDE 2 sec] WHERE v > 3 OR k = 1",
@@ -67,7 +67,7 @@ ANSWERED = {
     "met_seldom": "SELECT SUM(s.v) AS t FROM s [RANGE 2 sec SLIDE 2 sec], t [RANGE 4 sec SLIDE 2 sec] WHERE s.k = t.k",
     "both": "SELECT v FROM s [RANGE 3 sec SLIDE 1 sec] INTERSECT SELECT v FROM t [RANGE 2 sec SLIDE 1 sec]",
 }
-# Queries that are told changes.
+# Queries with changes.
 CHANGED = {
     "kinds": "SELECT DISTINCT k FROM s [RANGE 1 sec]",
     "pairs": "SELECT s.v, t.v AS w FROM s [RANGE 2 sec], t [RANGE 1 sec] WHERE s.k = t.k AND s.v < t.v",
@@ -186,7 +186,7 @@ def _rows(table: pa.Table) -> list[str]:
 
 
 def unpacked(name: str, directory: Path, spark: Any) -> dict[str, Any]:
-    """A checkpoint that was packed, in a directory where the second half goes on with it; what it led to then."""
+    """A packed checkpoint, in a directory where the second half goes on with it; and its earlier answers."""
     with tarfile.open(CHECKPOINTS / f"format-{FORMAT}.tar.gz") as archive:
         archive.extractall(directory, filter="data")
     (directory / name / "state").rename(directory / "state")

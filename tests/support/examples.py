@@ -20,7 +20,7 @@ if PROFILE not in ("quick", "ci", "deep"):
 
 def examples(deep: int) -> int:
     """The number of examples for a test that tries `deep` of them in `make deep`."""
-    # The first one that Hypothesis tries is the simplest there is, so one would say nothing.
+    # Hypothesis tries the simplest example first, so a single one would show nothing.
     return deep if PROFILE == "deep" else min(deep, 2 + deep // 10)
 
 

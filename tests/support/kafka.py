@@ -102,7 +102,7 @@ _PROJECT = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 def _dependency(coordinate: str) -> str:
-    """Without what it needs itself: that is in the list, or Spark brings it."""
+    """The jar without its dependencies: the list has them, or Spark brings them."""
     names = "<groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>".format(*coordinate.split(":"))
     nothing_else = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
     return f"<dependency>{names}<exclusions>{nothing_else}</exclusions></dependency>"

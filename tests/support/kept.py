@@ -45,7 +45,7 @@ class InMemory:
         self.accepted.append(rows)
 
     def restart(self, everything: bool) -> None:
-        """As from a checkpoint: with all that has come, or with what is needed still."""
+        """As from a checkpoint: with all rows so far, or with those that are still needed."""
         again = KeptWindow(self.kept.stream)
         again.load(self.kept.save(), self._lasting(everything))
         self.kept = again
@@ -54,7 +54,7 @@ class InMemory:
         return [rows for rows in self.accepted if everything or self.kept.last_end(rows) > self.kept.oldest]
 
     def look(self, reach: int | None) -> tuple[StoredRows, list[tuple[int, int]]] | None:
-        """What is stored, and its rows, the oldest first."""
+        """The stored state, and its rows, the oldest first."""
         with self.kept.reading():
             stored = self.kept.read(reach, self.wanted)
             return None if stored is None else (stored, self.rows(stored, reach))
@@ -114,7 +114,7 @@ class InFiles(InMemory):
         return sorted(zip(rows[TIME].to_pylist(), rows["v"].to_pylist(), strict=True))
 
     def named(self) -> set[str]:
-        """What is in the window or waits for it."""
+        """The rows in the window or in its buffer."""
         names = [name for rows in self.accepted for name in rows["file"].to_pylist()]
         return {name for name in names if int(name.split("=")[1].split("/")[0]) > self.kept.oldest}
 

@@ -1,4 +1,4 @@
-"""The multi-way join algorithms of the thesis (5.2) line by line, and what they are to find by definition."""
+"""The multi-way join algorithms of the thesis (5.2) line by line, and their results by definition."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def arriving(streams: Sequence[Sequence[tuple[int, int]]], windows: Sequence[Win
                 events.append((ts, 1, stream, value, ts + lives, None, (stream, place)))
                 continue
             out = ordered[place + length][0] if place + length < len(ordered) else None
-            # Who is pushed out when he comes is never seen.
+            # A tuple that is pushed out at its arrival is never seen.
             if out == ts:
                 continue
             events.append((ts, 1, stream, value, NEVER, None, (stream, place)))
@@ -154,7 +154,7 @@ def definition(tuples: Tuples, streams: int, now: int) -> set[tuple[int, ...]]:
 
 
 def view(results: Sequence[Result], now: int) -> set[tuple[int, ...]]:
-    """What results leave at an instant; nothing comes twice, and only what is there is taken back."""
+    """The rows that results leave at an instant; nothing comes twice, and only existing rows are taken back."""
     shown: set[tuple[int, ...]] = set()
     for members, _, _, _, sign in (result for result in results if result[2] <= now < result[3]):
         assert (members in shown) is (sign < 0)

@@ -63,7 +63,7 @@ row_windows = st.integers(1, 4).map(RowWindow)
 
 
 class Plans:
-    """Draws plans of at most so many operators; every window and every sub-plan has names of its own."""
+    """Draws plans of at most this many operators; every window and every sub-plan has names of its own."""
 
     def __init__(self, draw: st.DrawFn, *, rows: bool = True, tables: bool = False) -> None:
         self._draw = draw

@@ -1,4 +1,4 @@
-"""A strict reader of Prometheus' text format: what it does not know, it refuses."""
+"""A strict reader of Prometheus' text format: it refuses everything unknown."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ Versions = Mapping[str, Sequence[tuple[int, int, Row]]]
 
 @dataclass(frozen=True)
 class At:
-    """What there is at an instant."""
+    """The rows at an instant."""
 
     inputs: Iterator[Sequence[tuple[int, Row]]]
     now: int

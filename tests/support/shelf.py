@@ -27,7 +27,7 @@ class Shelf:
         self.inquiries = 0
 
     def put(self, rows: pa.Table) -> pa.Table:
-        """Rows as files, one for each pane; what is known of them."""
+        """Rows as files, one for each pane; and the facts about the files."""
         found = []
         ends, starts = np.asarray(rows["end"]), np.asarray(rows["start"])
         for end, start in sorted(set(zip(ends.tolist(), starts.tolist(), strict=True))):

@@ -28,7 +28,7 @@ class _NoHome(SparkHome):
 
 
 class SparklessSession(Session):
-    """Feed it by hand; `doing` is what its streams say that they do."""
+    """Feed it by hand; `doing` is the reported state of its streams."""
 
     def __init__(self, **settings: Any) -> None:
         places = {name: settings.pop(name) for name in ("checkpoint", "clock") if name in settings}

@@ -47,7 +47,7 @@ def _leaf(aliases: list[str]) -> st.SearchStrategy[str]:
 
 
 def _equality(aliases: list[str]) -> st.SearchStrategy[str]:
-    """Of the last source with one before it."""
+    """A join of the last source with one before it."""
     column = st.sampled_from(["{0}.k = {1}.k", "{1}.k = {0}.k", "{0}.v = {1}.v", "{0}.g = {1}.g", "{0}.k = {1}.v"])
     return st.builds(lambda form, other: form.format(aliases[-1], other), column, st.sampled_from(aliases[:-1]))
 

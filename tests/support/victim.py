@@ -51,7 +51,7 @@ QUESTIONS = {
     "found": "SELECT k, g, v FROM s [WINDOW 5 sec] WHERE v IN (7, 8)",
     "middle": "SELECT MEDIAN(v) AS m, COUNT(DISTINCT v) AS n FROM s [WINDOW 8 sec]",
 }
-# Archives of a stream, of results that expire and of answers, and what they are asked when all is done.
+# Archives of a stream, of results that expire and of answers, and the questions to them at the end.
 ARCHIVES = {
     "old": "FROM s KEY k LIFETIME v UP TO 8 sec UPDATE EVERY 2 sec PARTITION 2 x 2",
     "old_pairs": "FROM pairs KEY w LIFETIME UP TO 2 sec UPDATE EVERY 1 sec PARTITION 2 x 2 NOREBUILD",
@@ -89,7 +89,7 @@ def main(data: str, checkpoint: str, out: str, executor_rows: int, kill_at: int 
     with open(out, "a") as file, listening(lambda moment, path: step()):
 
         def write(line: dict[str, Any]) -> None:
-            """In one go: whoever is killed leaves whole lines."""
+            """Write in one call: a killed process leaves whole lines."""
             os.write(file.fileno(), (json.dumps(line, default=str) + "\n").encode())
 
         def record(answer: sash.Answer) -> None:

@@ -60,7 +60,7 @@ def store_panes(data: str, checkpoint: str) -> None:
     with sash.connect(checkpoint=checkpoint) as session, open(f"{checkpoint}.jsonl", "a") as file:
 
         def record(answer: sash.Answer) -> None:
-            """In one go: whoever is killed leaves whole lines."""
+            """Write in one call: a killed process leaves whole lines."""
             line = {"as_of": answer.as_of.isoformat(), "complete": answer.complete, "rows": answer.table.to_pylist()}
             os.write(file.fileno(), (json.dumps(line) + "\n").encode())
 

@@ -1,4 +1,4 @@
-"""The definition by another engine: a continuous query at an instant is an ordinary one over what is in the windows."""
+"""The definition by another engine: a continuous query at an instant is an ordinary one over the windows' tuples."""
 
 from __future__ import annotations
 

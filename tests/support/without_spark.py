@@ -36,7 +36,7 @@ from sash.sharing.groups import PaneTable
 from sash.spark.preparation import Interval
 from tests.support.duck_pass import aggregate
 
-# (what is registered, what is dropped, the micro-batch)
+# (registered queries, dropped queries, the micro-batch)
 Step = tuple[dict[str, str], list[str], pa.Table]
 Told = dict[tuple[str, Any], list[dict[str, Any]]]
 
@@ -96,7 +96,7 @@ class World:
         assert not progress.outcome.failed, progress.outcome.failed
         for answer in [] if delivered else progress.answers:
             key, rows = (answer.query, (answer.as_of, answer.rows)), sorted(answer.table.to_pylist(), key=repr)
-            assert self.told.setdefault(key, rows) == rows, "what is told again is the same"
+            assert self.told.setdefault(key, rows) == rows, "a repeated answer is the same"
 
 
 class Sparkless:
@@ -128,9 +128,9 @@ class Sparkless:
         self.running.recover()
 
     def run(self, story: list[Step], *, ends: bool = True) -> None:
-        """The story, and, if it `ends`, what comes after the last micro-batch."""
+        """The story, and, if it `ends`, the end after the last micro-batch."""
         for epoch, (come, go, rows) in enumerate(story):
-            # The program says the same again; what was said before is known.
+            # The program repeats its statements; the session knows them.
             if epoch > self._world.done:
                 self._register(come, go)
             if epoch >= self._world.done:

@@ -84,7 +84,7 @@ class Disk:
 
 @contextmanager
 def disk() -> Iterator[Disk]:
-    """Count what is done to the disk meanwhile."""
+    """Count the changes of the disk meanwhile."""
     counted = Disk()
     with listening(counted.note):
         yield counted

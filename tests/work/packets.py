@@ -13,7 +13,7 @@ from tests.support.numpy_pass import Columns, NumpyPipeline
 from tests.support.sparkless_session import SparklessSession
 
 _TRAFFIC = Traffic(rate=50, addresses=10, ports=5)
-# The same packets in each second: what is counted does not depend on them.
+# The same packets in each second: the counts do not depend on them.
 _PACKETS = _TRAFFIC.packets(np.random.default_rng(1))
 
 
@@ -26,7 +26,7 @@ class PacketSession(SparklessSession):
         self.seconds = 0
 
     def go_on(self, seconds: int = 1) -> None:
-        """One micro-batch of so many seconds."""
+        """One micro-batch of this many seconds."""
         self.push(PACKETS.name, packets(self.seconds, seconds))
         self.seconds += seconds
 

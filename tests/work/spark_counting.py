@@ -33,7 +33,7 @@ _NAMING = "CreateViewCommand"
 
 
 class SparkWork:
-    """What was asked of Spark inside of `with`: by all threads executions and jobs, by the counting thread the rest.
+    """The calls of Spark inside of `with`: executions and jobs of all threads, the rest of the counting thread.
 
     `descriptions` are the executions as Spark names them; `rows` came to this process by `toArrow` or `collect`.
     """

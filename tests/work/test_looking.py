@@ -132,15 +132,15 @@ def page(session: SparklessSession) -> None:
 Look = Callable[[SparklessSession], object]
 # With the most calls that one of 1,000 queries may cost, about a tenth more than it does.
 LOOKS: dict[str, tuple[Look, int]] = {
-    # Of every query of its pane table: what is stored for it, what it costs, whether it is identical, in which group.
+    # For every query of its pane table: its partials, its cost, whether it is identical, its group.
     "EXPLAIN": (lambda session: session.explain(QUERY), 165),
-    # What is stored for the others, and no schedule.
+    # The partials of the others, and no schedule.
     "EXPLAIN of a question": (lambda session: session.explain(QUESTION), 60),
     # Of its handle answers, errors, sinks and subscribers; of its schedule windows, slide and period, put into words.
     "stats": (lambda session: session.stats(), 42),
     # The same, and ten numbers with their labels as lines of text.
     "metrics": (lambda session: session.metrics(), 95),
-    # What it costs, with sharing and without, and which of the executions lately were its.
+    # The cost, with sharing and without, and the latest executions of the query.
     "schedule": (lambda session: session.schedule(), 145),
     # stats() and schedule(), a row of the list of queries, and its way through the picture of what is shared.
     "page": (page, 230),
@@ -177,7 +177,7 @@ def test_covers_are_found_without_going_through_all_predicates() -> None:
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_a_micro_batch_waits_for_one_pane_table_at_most(look: str) -> None:
-    """A twentieth of the queries is in each. Twice that share: tables differ in what there is to be told about them."""
+    """A twentieth of the queries is in each. Twice that share: the reports of tables differ in length."""
     session, level = cached(over_twenty_tables, MANY)
     LOOKS[look][0](session)
     level.holdings.clear()

@@ -61,7 +61,7 @@ def counted(call: Callable[[], object]) -> tuple[Calls, Disk]:
 
 
 def costs(session: PacketSession, seed: int) -> Costs:
-    """What it costs to register queries of some forms, and to drop them again."""
+    """The cost of registering queries of some forms, and of dropping them again."""
     found: Costs = {}
     for form in FORMS:
         # No other query has this number, so the shape is new. All such texts are equally long.

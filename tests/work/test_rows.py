@@ -1,4 +1,4 @@
-"""What comes to this process of a micro-batch: a row for each group and pane of each pane table, whatever the tuples.
+"""The rows of a micro-batch that come to this process: one for each group and pane of each pane table.
 
 The text of the pass is what Spark executes. DuckDB executes the same text here, translated.
 """

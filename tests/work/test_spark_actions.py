@@ -74,7 +74,7 @@ def mixed(number: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Case:
-    """A stream with options and queries, and what its second micro-batch asks of Spark.
+    """A stream with options and queries, and the Spark actions of its second micro-batch.
 
     `jobs` is at most: with one core Spark has less to exchange.
     """
@@ -89,7 +89,7 @@ class Case:
     after: list[str] = field(default_factory=list)
     # The format in which every query writes its answers.
     sink: str | None = None
-    # Of the first micro-batch instead.
+    # The first micro-batch instead.
     at_once: bool = False
 
 

@@ -2,12 +2,12 @@
 
     archive/
       owner.lock                      held by the one process that writes
-      manifest.json                   what the archive is, and which files are its state
+      manifest.json                   the archive's properties, and the files of its state
       data/000000017-3.parquet        sub-index 3 as the 17th manifest has it; sorted by key
 
 An update writes new files for the sub-indices that it changes, syncs them, and replaces the manifest by one rename.
-Files are never changed. Those that an update replaced are deleted at the start of the next one, or when the last reader
-of this process lets them go.
+Files never change. Files that an update replaced are deleted at the start of the next one, or when the last reader of
+this process releases them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from sash.core.time import Micros, format_duration, to_datetime
 from sash.storage.fence import Fence
 from sash.storage.files import make_directory, remove, sync_directory
 
-# What a directory has of an archive; the manifest first: without it there is none.
+# The files of an archive in its directory; the manifest first: without it there is no archive.
 OWN = (MANIFEST, f".{MANIFEST}.draft", states.FOLDER, inbox.FOLDER, "owner.lock")
 
 
@@ -47,7 +47,7 @@ def remove_archive(directory: Path) -> None:
         directory.rmdir()
 
 
-# How much the queries since the last update weigh in the average.
+# The weight of the queries since the last update in the average.
 _RECENT = 0.25
 
 
@@ -118,7 +118,7 @@ class Archive(ArchiveReader):
 
     @classmethod
     def open(cls, directory: str | Path, write: bool = False) -> Archive:
-        """An archive that exists. With `write` we become its writer, and what a crash left behind is removed."""
+        """Open an existing archive. With `write` we become its writer, and files that a crash left are removed."""
         where = Path(directory)
         read_manifest(where)
         if not write:
@@ -151,13 +151,12 @@ class Archive(ArchiveReader):
     def update(
         self, records: Any, now: Micros, *, note: dict[str, Any] | None = None, writer: Writer | None = None
     ) -> UpdateReport:
-        """Insert records and delete what has expired by `now`; all of it or, if this raises, nothing.
+        """Insert records and delete those that have expired by `now`; all of it or, if this raises, nothing.
 
-        `records` has the archive's columns and the two times (`with_times`), or is whatever `writer` takes. `now` is
-        a multiple of the interval and after the last update; intervals that were left out are caught up with. A
-        record's insertion is at or before `now`, its expiry at most LIFETIME later; one that has expired already is
-        left out and counted. `note` (JSON) is kept with the state, so that the caller knows after a crash what was
-        in it: `facts().note`.
+        `records` has the archive's columns and the two times (`with_times`), or the form that `writer` takes. `now` is
+        a multiple of the interval and after the last update; skipped intervals are caught up. A record's insertion is
+        at or before `now`, its expiry at most LIFETIME later; an expired record is left out and counted. `note` (JSON)
+        is kept with the state, so that the caller knows after a crash what was in it: `facts().note`.
 
         Should the disk fail at the very last step, after the rename, the error comes although the update is in place;
         `facts().updated` tells.
@@ -187,7 +186,7 @@ class Archive(ArchiveReader):
         auto: bool = False,
         writer: Writer | None = None,
     ) -> UpdateReport:
-        """Another partitioning of the same records: all are written anew; readers have the old files meanwhile."""
+        """Write all records in another partitioning; readers have the old files meanwhile."""
         with self._updating:
             manifest = self._writable()
             old = manifest.spec
@@ -206,7 +205,7 @@ class Archive(ArchiveReader):
             )
 
     def advice(self) -> PartitionChoice:
-        """What PARTITION AUTO would have, given the data and the queries of late."""
+        """The choice of PARTITION AUTO for the current data and the recent queries."""
         manifest = self._states.manifest
         spec, size = manifest.spec, sum(file.bytes for file in manifest.files)
         return rechoose(PartitionChoice(spec.g, spec.e, spec.strategy), size, manifest.queries, spec.partitions.slots)
@@ -222,7 +221,7 @@ class Archive(ArchiveReader):
     # -- how -------------------------------------------------------------------------------------------
 
     def _rewrite(self, following: Manifest, divided: DividedRecords, writer: Writer) -> tuple[DataFile, ...]:
-        """The files of the state to come, those that stay and those that are written."""
+        """The files of the next state: those that stay and those that are written."""
         spec, folder, now = following.spec, self._states.folder, following.updated or 0
         files: list[DataFile] = []
         for number in range(spec.partitions.n):
@@ -248,7 +247,7 @@ class Archive(ArchiveReader):
             sync_directory(self._states.folder)
             write_manifest(self.directory, following)
         except BaseException:
-            # The rename may have taken place: what is on disk decides.
+            # The rename may have taken place: the disk decides.
             self._unsure = True
             self._states.adopt(read_manifest(self.directory))
             self._remove_orphans()
@@ -262,7 +261,7 @@ class Archive(ArchiveReader):
         )
 
     def _check(self, files: Iterable[DataFile]) -> None:
-        """Damage is not to be written anew, with a checksum of its own."""
+        """Check files: a damaged file must not be rewritten with a new checksum."""
         try:
             self._states.check(files)
         except FileNotFoundError as error:
@@ -289,7 +288,7 @@ class Archive(ArchiveReader):
             )
 
     def _queries(self, now: Micros, manifest: Manifest) -> float:
-        """Queries per update, of late."""
+        """Recent queries per update."""
         with self._counting:
             asked, self._asked = self._asked, 0
         if manifest.updated is None:
@@ -298,7 +297,7 @@ class Archive(ArchiveReader):
         return (1 - _RECENT) * manifest.queries + _RECENT * asked / updates
 
     def _remove_orphans(self) -> None:
-        """Files that no manifest names: left by a crash or a failure between a write and its commit."""
+        """Remove files that no manifest names: left by a crash or a failure between a write and its commit."""
         manifest = self._states.manifest
         named = {*(file.name for file in manifest.files), *manifest.retired}
         self._states.discard(tuple(path.name for path in self._states.folder.iterdir() if path.name not in named))
@@ -309,7 +308,7 @@ def _stem(number: int) -> str:
 
 
 def _choice(g: int | None, e: int | None, strategy: str | None, slots: int) -> PartitionChoice:
-    """As the user has it, else for an archive of which nothing is known yet."""
+    """The user's choice, else the choice for an archive without data."""
     chosen = choose(0, 0, slots)
     if g is not None and e is not None:
         return PartitionChoice(g, e, strategy or chosen.strategy)

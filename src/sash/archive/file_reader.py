@@ -22,7 +22,7 @@ from sash.core.changes import INSTANT
 from sash.core.errors import ArchiveError
 from sash.core.time import Micros
 
-# Where pages have checksums, they are compared.
+# Compare the checksums of pages that have some.
 CHECKED_PAGES = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 Groups = Callable[[KeyDirectory], list[int]]
 
@@ -34,14 +34,14 @@ class Footer:
 
 
 class Footers:
-    """What is known of files that have been read before."""
+    """Facts about files that have been read before."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
         self._known: dict[Path, Footer] = {}
 
     def of(self, path: Path) -> Footer:
-        # Other threads may forget files meanwhile: look once.
+        # Other threads may forget files meanwhile: look only once.
         footer = self._known.get(path)
         if footer is None:
             with noticing_damage(path):
@@ -60,7 +60,7 @@ def expires_after(now: Micros) -> pc.Expression:
 
 
 def read_whole(path: Path, spec: Spec, now: Micros) -> pa.Table:
-    """What is alive in a file, with the archive's own columns."""
+    """The live records of a file, with the archive's own columns."""
     try:
         with noticing_damage(path):
             file = pq.ParquetFile(path, page_checksum_verification=True)
@@ -72,7 +72,7 @@ def read_whole(path: Path, spec: Spec, now: Micros) -> pa.Table:
 def read_matching(
     paths: Iterable[Path], spec: Spec, footers: Footers, groups: Groups, condition: pc.Expression, columns: list[str]
 ) -> pa.Table:
-    """From every file the row groups that the key directory names, and of those the rows that match."""
+    """The matching rows of the row groups that the key directory of every file names."""
     needed = [name for name in spec.stored.names if name in {*columns, spec.key, EXPIRES}]
     found = [spec.stored.empty_table().select(needed)]
     for path in paths:
@@ -98,7 +98,7 @@ def scan_batches(
 
 
 def _conforming(table: pa.Table, spec: Spec) -> pa.Table:
-    """Of the archive's types, whoever wrote the file."""
+    """The records in the archive's types, whichever writer made the file."""
     wanted = pa.schema([field for field in spec.stored if field.name in table.column_names])
     chosen = table.select(wanted.names)
     return chosen if chosen.schema.equals(wanted) else chosen.cast(wanted)
@@ -106,7 +106,7 @@ def _conforming(table: pa.Table, spec: Spec) -> pa.Table:
 
 @contextmanager
 def noticing_damage(path: Path | None) -> Iterator[None]:
-    """A file that cannot be read is told as damage; one that is missing is left to whoever holds the manifest."""
+    """Report an unreadable file as damaged; the holder of the manifest handles a missing one."""
     try:
         yield
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""What waits for the next update of an archive: one Parquet file, or directory of them, per delivery.
+"""Records that wait for the next update of an archive: one Parquet file, or directory of them, per delivery.
 
-Deliveries have numbers. One that comes again (after a crash) has the number that it had, and replaces itself. So no
-record is lost between two updates, and none counts twice: those that an update has taken are before its time.
+Deliveries have numbers. A repeated delivery (after a crash) has the same number and replaces the first one. So no
+record is lost between two updates, and none counts twice: records that an update has taken are before its time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sash.core.time import Micros
 from sash.storage.files import drafted, make_directory, remove, sync_directory, sync_file
 
 FOLDER = "inbox"
-# What Spark leaves in a directory that it has written wholly.
+# Spark leaves this file in a directory that is complete.
 _WHOLE = "_SUCCESS"
 # Numbers may be negative, names are sorted as text.
 _OFFSET = 2**63
@@ -54,7 +54,7 @@ class InboxFiles:
 
 
 class Inbox:
-    """Of one archive; its feed sees to it that one thread at a time changes it."""
+    """The inbox of one archive; its feed lets one thread at a time change it."""
 
     def __init__(self, archive: Path, spec: Spec) -> None:
         self._folder = archive / FOLDER
@@ -62,13 +62,13 @@ class Inbox:
         self._spec = spec
 
     def put(self, number: int, records: pa.Table) -> None:
-        """Records with their two times (`with_times`)."""
+        """Store records with their two times (`with_times`)."""
         with drafted(self.place(number)) as file:
             pq.write_table(records.cast(self._spec.stored), file, write_page_checksum=True)
         sync_directory(self._folder)
 
     def sync(self, number: int) -> None:
-        """What Spark has written as a delivery outlives a loss of power, as what is `put` does."""
+        """Make Spark's files of a delivery durable, like those of `put`."""
         place = self.place(number)
         for path in _files_of(place):
             sync_file(path)
@@ -80,7 +80,7 @@ class Inbox:
         return self._folder / f"{number + _OFFSET:020d}.parquet"
 
     def cut(self, number: int) -> None:
-        """Take deliveries from a number on back: they are about to come again, perhaps divided otherwise."""
+        """Remove deliveries from a number on: they are about to come again, perhaps divided otherwise."""
         first = self.place(number).name
         for path in self._folder.iterdir():
             if path.name >= first:
@@ -90,11 +90,11 @@ class Inbox:
         return InboxFiles(tuple(self._files()), since, until)
 
     def latest(self) -> Micros | None:
-        """The last insertion of all that waits; None where nothing does."""
+        """The last insertion of all waiting records; None without any."""
         return max((_latest(path) for path in self._files()), default=None)
 
     def forget(self, updated: Micros) -> None:
-        """Deliveries of which an update has taken every record."""
+        """Remove deliveries whose records an update has taken."""
         for path in list(self._folder.iterdir()):
             files = list(_files_of(path))
             if files and all(_latest(file) <= updated for file in files):
@@ -110,7 +110,7 @@ class Inbox:
 
 
 def _files_of(path: Path) -> Iterator[Path]:
-    """The files of a delivery that is wholly there."""
+    """The files of a complete delivery."""
     if path.suffix != ".parquet" or path.name.startswith("."):
         return
     if path.is_file():
@@ -120,7 +120,7 @@ def _files_of(path: Path) -> Iterator[Path]:
 
 
 def _latest(path: Path) -> Micros:
-    """The last insertion in a file, as its footer has it."""
+    """The last insertion in a file, from its footer."""
     footer = pq.read_metadata(path)
     column = footer.schema.names.index(INSERTED)
     groups = (footer.row_group(number).column(column).statistics for number in range(footer.num_row_groups))

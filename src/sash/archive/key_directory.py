@@ -1,8 +1,8 @@
 """The key directory of a file: which row groups may hold a key.
 
-A file is sorted by key (NULL last), so the first and last key of each row group are two ascending lists, and the row
-groups of a key are found by binary search. The lists stand in the footer of the file, under `METADATA`; a file that
-somebody else wrote (Spark) has none, and there the statistics of the row groups serve, if they can.
+A file is sorted by key (NULL last), so the first and last key of each row group are two ascending lists, and a binary
+search finds the row groups of a key. The lists stand in the footer of the file, under `METADATA`; a file of another
+writer (Spark) has none, and there the statistics of the row groups serve, if they can.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ METADATA = "sash.archive.directory"
 
 @dataclass(frozen=True)
 class KeyDirectory:
-    """First and last key of the row groups; those after them hold NULL only, which no key equals."""
+    """First and last key of the row groups; later row groups hold NULL only, which no key equals."""
 
     firsts: Keys
     lasts: Keys
@@ -70,9 +70,9 @@ def comparable(keys: pa.Array) -> Keys:
 
 
 def cuts(keys: pa.Array, target: int) -> list[int]:
-    """Where to cut sorted keys into row groups of about `target` rows: between two keys, where one is near enough.
+    """Where to cut sorted keys into row groups of about `target` rows: between two keys, if such a place is near.
 
-    A key with many rows has row groups to itself; one that reaches beyond twice the target is cut within.
+    A key with many rows has its own row groups; a key beyond twice the target is cut within.
     """
     if len(keys) == 0:
         return []
@@ -80,7 +80,7 @@ def cuts(keys: pa.Array, target: int) -> list[int]:
     places = [0]
     while places[-1] < len(keys):
         here = places[-1]
-        # At least one whole key, and further keys for as long as they fit.
+        # At least one whole key, and further keys while they fit.
         fitting = starts[np.searchsorted(starts, here + target, "right") - 1]
         following = starts[np.searchsorted(starts, here, "right")]
         place = max(fitting, following) if fitting > here else following
@@ -100,7 +100,7 @@ def _differs_from_previous(keys: pa.Array) -> NDArray[np.bool_]:
 
 
 def describe(keys: pa.Array, places: list[int]) -> dict[str, str]:
-    """The directory of sorted keys that are cut at `places`, as metadata for the footer."""
+    """The directory of sorted keys with cuts at `places`, as metadata for the footer."""
     valid = len(keys) - keys.null_count
     ends = [(start, min(end, valid) - 1) for start, end in pairwise(places) if start < valid]
     firsts = keys.take(pa.array([start for start, _ in ends], pa.int64()))
@@ -110,7 +110,7 @@ def describe(keys: pa.Array, places: list[int]) -> dict[str, str]:
 
 
 def read_directory(footer: pq.FileMetaData, key: str, kind: pa.DataType) -> KeyDirectory | None:
-    """None if the file does not tell; then every row group may hold every key."""
+    """The directory of a file; None if the file has none: then every row group may hold every key."""
     written = (footer.metadata or {}).get(METADATA.encode())
     if written is not None:
         table = pa.ipc.open_stream(base64.b64decode(written)).read_all().combine_chunks()

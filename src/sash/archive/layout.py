@@ -6,8 +6,8 @@ expiry slot, in one of E; together they name one of G * E sub-indices. An update
 column of them: G + E - 1 sub-indices, however many there are.
 
 Chronological: a partition has consecutive slots. Round robin: neighbours take turns, so that the sub-indices have about
-the same size (theorem 4.1). A wave index is a chronological layout with one partition of the other kind. Where G does
-not divide the slots of a lifetime, a chronological partition has a slot more or less than the next.
+the same size (theorem 4.1). A wave index is a chronological layout with one partition of the other kind. If G does not
+divide the slots of a lifetime, a chronological partition has a slot more or less than the next.
 
 PARTITION AUTO follows the guidelines of the thesis (4.4.6):
 
@@ -15,8 +15,8 @@ PARTITION AUTO follows the guidelines of the thesis (4.4.6):
     small data        NoRebuild 4 x 4     Rebuild 2 x 2
     large data        NoRebuild 3 x 3     NoRebuild 2 x 2
 
-The thesis measured 500 MB as small and 5 GB as large, with a query of each kind per update, and gives no limits; those
-here lie between (the geometric mean, and some ten times its queries).
+The thesis measured 500 MB as small and 5 GB as large, with a query of each kind per update, and gives no limits; the
+limits here lie between (the geometric mean, and some ten times its queries).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sash.core.time import Micros
 
 LARGE_FROM_BYTES = 1_600_000_000
 MANY_FROM_QUERIES = 20.0
-# A choice is kept until what was measured is this far beyond a limit: changing costs a rewriting of everything.
+# A choice stays until the measurements exceed a limit by this factor: a change rewrites everything.
 HYSTERESIS = 2.0
 
 
@@ -43,7 +43,7 @@ class PartitionChoice:
 
 
 def choose(size: float, queries: float, slots: int) -> PartitionChoice:
-    """For so many bytes, queries per update, and updates in a lifetime.
+    """The choice for a number of bytes, of queries per update, and of updates in a lifetime.
 
     >>> choose(500e6, 2, 8)
     PartitionChoice(g=4, e=4, strategy='no_rebuild')
@@ -58,7 +58,7 @@ def choose(size: float, queries: float, slots: int) -> PartitionChoice:
 
 
 def rechoose(current: PartitionChoice, size: float, queries: float, slots: int) -> PartitionChoice:
-    """The choice for what is measured now; the current one as long as the figures are near a limit."""
+    """The choice for the current measurements; the old choice while the figures are near a limit."""
     around = {
         choose(size * by, queries * often, slots)
         for by in (1 / HYSTERESIS, HYSTERESIS)
@@ -67,7 +67,6 @@ def rechoose(current: PartitionChoice, size: float, queries: float, slots: int) 
     return around.pop() if len(around) == 1 else current
 
 
-Ranges = list[tuple[Micros, Micros]]
 WAVE = "wave"
 
 
@@ -96,10 +95,10 @@ class ArchiveLayout(ABC):
 
     @abstractmethod
     def partition(self, slot: NDArray[np.int64], partitions: int) -> NDArray[np.int64]:
-        """The partition, out of so many, that each slot is in."""
+        """The partition of each slot, out of `partitions`."""
 
     def slot(self, t: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The slot that each time is in; a time that is a multiple of delta ends its slot."""
+        """The slot of each time; a multiple of delta ends its slot."""
         return (t - 1) // self.every
 
     def place(self, inserted: NDArray[np.int64], expires: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -119,31 +118,12 @@ class ArchiveLayout(ABC):
         return [row * self.e + column for row in range(self.g)]
 
     def touched(self, since: Micros, now: Micros) -> list[int]:
-        """The sub-indices that all updates after `since` up to `now` touch; G + E - 1 if that is one update."""
+        """The sub-indices that all updates after `since` up to `now` touch; G + E - 1 for one update."""
         times = range(since + self.every, now + 1, self.every)
         return sorted({each for time in times for each in (*self.inserts_into(time), *self.deletes_from(time))})
 
-    def insertion_ranges(self, now: Micros) -> list[Ranges]:
-        """For each sub-index the insertion times of what it may hold at `now`, as closed ranges."""
-        parts = self._ranges(range(now // self.every - self.slots, now // self.every), self.g)
-        return [parts[number // self.e] for number in range(self.n)]
-
-    def expiry_ranges(self, now: Micros) -> list[Ranges]:
-        parts = self._ranges(range(now // self.every, now // self.every + self.slots), self.e)
-        return [parts[number % self.e] for number in range(self.n)]
-
     def _partition_at(self, now: Micros, partitions: int) -> int:
         return int(self.partition(self.slot(np.array([now])), partitions)[0])
-
-    def _ranges(self, slots: range, partitions: int) -> list[Ranges]:
-        ranges: list[Ranges] = [[] for _ in range(partitions)]
-        for slot, number in zip(slots, self.partition(np.array(slots), partitions), strict=True):
-            mine = ranges[number]
-            start, end = slot * self.every + 1, (slot + 1) * self.every
-            if mine and mine[-1][1] == start - 1:
-                start = mine.pop()[0]
-            mine.append((start, end))
-        return ranges
 
 
 class Chronological(ArchiveLayout):

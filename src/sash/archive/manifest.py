@@ -1,9 +1,9 @@
-"""The manifest: what an archive is, and which files are its state. Replaced as a whole, by one rename.
+"""The manifest: the archive's properties, and the files of its state. Replaced as a whole, by one rename.
 
     {"format": 1, "checksum": crc32 of the text of "archive", "archive": {..}}
 
-A file belongs to the archive when the manifest names it, and not before. `retired` names the files that the last
-update replaced: they stay until the next one, for readers of other processes that still have the manifest before.
+A file belongs to the archive when the manifest names it, and not before. `retired` names the files that the last update
+replaced: they stay until the next one, for readers of other processes that still have the earlier manifest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MANIFEST = "manifest.json"
 class Manifest:
     """`updated` is the time of the last update, None before the first; `number` counts the manifests.
 
-    `queries` is how many probes and scans came between two updates of late; `note` is the caller's own.
+    `queries` is the recent number of probes and scans between two updates; `note` is the caller's own.
     """
 
     spec: Spec

@@ -20,7 +20,7 @@ from sash.expr.value_codes import canonical
 
 
 def as_keys(keys: Any, spec: Spec) -> pa.Array:
-    """Different values of the key's type, without NULL; 0.0 stands for -0.0, too, and one NaN for all."""
+    """Distinct values of the key's type, without NULL; 0.0 stands for -0.0, too, and one NaN for all."""
     kind = spec.key_type
     try:
         if isinstance(keys, pa.ChunkedArray):
@@ -36,7 +36,7 @@ def as_keys(keys: Any, spec: Spec) -> pa.Array:
 
 def equals_any(keys: pa.Array, column: str) -> pc.Expression:
     found = pc.field(column).isin(keys)
-    # Arrow tells the bit patterns of NaN apart.
+    # Arrow distinguishes the bit patterns of NaN.
     has_nan = pa.types.is_floating(keys.type) and pc.any(pc.is_nan(keys)).as_py()
     return found | pc.field(column).is_nan() if has_nan else found
 
@@ -45,7 +45,7 @@ _T = TypeVar("_T")
 
 
 class ArchiveReader:
-    """Every answer is of one whole state, however many updates come meanwhile. From any thread."""
+    """Every answer is of one whole state, however many updates come meanwhile. For any thread."""
 
     def __init__(self, states: States) -> None:
         self._states = states
@@ -90,7 +90,7 @@ class ArchiveReader:
     def scan(
         self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, now: Micros | None = None
     ) -> pa.Table:
-        """All records that are alive, or those that an Arrow expression keeps."""
+        """All live records, or those that an Arrow expression keeps."""
         names = self._columns(columns)
         schema = pa.schema([self.spec.stored.field(name) for name in names])
 
@@ -124,7 +124,7 @@ class ArchiveReader:
             yield held
 
     def files(self, now: Micros | None = None) -> list[Path]:
-        """The files of the current state. They are there until the second update from now; see `hold`."""
+        """The files of the current state. They stay until the second update from now; see `hold`."""
         with self._states.hold(now) as held:
             return list(held.paths)
 
@@ -136,7 +136,7 @@ class ArchiveReader:
             self._asked += 1
 
     def _read(self, now: Micros | None, read: Callable[[HeldState], _T]) -> _T:
-        """Read one whole state. Without its writer in this process files may go meanwhile: then the next state."""
+        """Read one whole state. If another process writes, files may go meanwhile: then read the next state."""
         self._count()
         missed = None
         while True:

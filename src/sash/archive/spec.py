@@ -1,4 +1,4 @@
-"""What an archive is: its columns and key, the bound on lifetimes, how often it is updated, how it is partitioned.
+"""The properties of an archive: its columns and key, the bound on lifetimes, the update interval, its partitioning.
 
 Fixed when the archive is made (`Archive.migrate` may change the partitioning) and kept in its manifest.
 """
@@ -19,16 +19,16 @@ from sash.core.changes import INSTANT
 from sash.core.errors import ArchiveError, nearest
 from sash.core.time import LONGEST, Micros, format_duration
 
-# Columns that every file has besides those of the archive; no column of a user may begin so.
+# The prefix of columns that every file has besides those of the archive; no user's column may have it.
 RESERVED = "_sash_"
 INSERTED, EXPIRES = "_sash_inserted", "_sash_expires"
-# About what one seek should fetch: a row group of a file, and the bucket that NOREBUILD fills before the next.
+# About as much as one seek should fetch: a row group of a file, and the bucket that NOREBUILD fills before the next.
 BUCKET_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
 class Spec:
-    """Durations in microseconds. `auto`: whoever keeps the archive may change the partitioning as it sees fit."""
+    """Durations in microseconds. `auto`: Sash may change the partitioning."""
 
     schema: pa.Schema
     key: str

@@ -1,8 +1,8 @@
 """The state of an archive as readers see it: one manifest at a time, and the files that it names.
 
-A reader takes a manifest and holds its files until it is done. The process that writes replaces the manifest here
-(`adopt`); a process that only reads looks whether the manifest on disk is another one. Files that an update has
-replaced go when the last reader that holds them lets go.
+A reader takes a manifest and holds its files until it is done. The writing process replaces the manifest here
+(`adopt`); a process that only reads checks whether the manifest on disk has changed. Files that an update has replaced
+go when the last reader releases them.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class Holds:
         free = {path for path in self._discarded if path not in self._holders}
         self._discarded -= free
         for path in free:
-            # What cannot be deleted now is an orphan, which the next owner of the archive removes.
+            # A file that cannot be deleted now is an orphan, which the next owner of the archive removes.
             with contextlib.suppress(OSError):
                 remove(path)
 
 
 @dataclass(frozen=True)
 class UpdateReport:
-    """`rows` came in, `expired` had expired before they came; the files of `sub_indices` are others than before."""
+    """`rows` came in, `expired` had expired before they came; the files of `sub_indices` have changed."""
 
     rows: int
     expired: int
@@ -71,7 +71,7 @@ class UpdateReport:
 
 @dataclass(frozen=True)
 class SubIndex:
-    """`rows` has those that have expired but were not removed yet. For its times see `Layout.insertion_ranges`."""
+    """`rows` has those that have expired but were not removed yet."""
 
     name: str
     files: int
@@ -81,7 +81,7 @@ class SubIndex:
 
 @dataclass(frozen=True)
 class Facts:
-    """`updated` is the time of the last update, None before the first; `queries` how many come between updates."""
+    """`updated` is the time of the last update, None before the first; `queries` is the number between updates."""
 
     spec: Spec
     number: int
@@ -119,7 +119,7 @@ _Stamp = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class HeldState:
-    """One state as of `now`: the files that have something alive, and the condition on their rows."""
+    """One state as of `now`: the files with live rows, and the condition on their rows."""
 
     manifest: Manifest
     paths: tuple[Path, ...]
@@ -128,13 +128,13 @@ class HeldState:
 
     @property
     def alive(self) -> pc.Expression:
-        """What has not expired: files may hold rows that have."""
+        """The condition for live rows: files may hold expired ones."""
         return expires_after(self.now)
 
 
 class States:
     def __init__(self, directory: Path, follows_disk: bool) -> None:
-        """`follows_disk` for those who do not write: another process may."""
+        """`follows_disk` is for readers: another process may write."""
         self.folder = directory / FOLDER
         self._directory, self._follows_disk = directory, follows_disk
         self._lock = threading.Lock()
@@ -151,14 +151,14 @@ class States:
             return self._manifest
 
     def adopt(self, manifest: Manifest) -> None:
-        """The state from now on. Who reads already goes on with the one before."""
+        """Set the current state. Running reads go on with the old one."""
         with self._lock:
             self._manifest = manifest
             self.footers.forget_all_but(self._paths(manifest))
             self._seals.forget_all_but(self._paths(manifest))
 
     def sealed(self, files: Iterable[DataFile]) -> tuple[DataFile, ...]:
-        """Files that were just written, with their checksums."""
+        """New files, with their checksums."""
         found = tuple(self._sealed(file) for file in files)
         self._seals.trust(self.folder / file.name for file in found)
         return found
@@ -167,7 +167,7 @@ class States:
         return file if file.checksum is not None else replace(file, checksum=checksum_of(self.folder / file.name))
 
     def check_sizes(self) -> None:
-        """Of all files, when an archive is opened."""
+        """Check the sizes of all files, when an archive is opened."""
         for file in self._manifest.files:
             path = self.folder / file.name
             try:
@@ -178,7 +178,7 @@ class States:
                 raise damaged(path, wrong)
 
     def check(self, files: Iterable[DataFile]) -> None:
-        """Files that are about to be read as a whole are what was written; each is looked at once."""
+        """Check files that are about to be read as a whole; each file is checked once."""
         for file in files:
             path = self.folder / file.name
             wrong = self._seals.broken(path, file.bytes, file.checksum)
@@ -186,7 +186,7 @@ class States:
                 raise damaged(path, wrong)
 
     def discard(self, names: tuple[str, ...]) -> None:
-        """Files of no state any more: they go as soon as nobody in this process reads them."""
+        """Remove files that belong to no state as soon as nobody in this process reads them."""
         self._holds.discard(self.folder / name for name in names)
 
     @contextmanager
@@ -219,7 +219,7 @@ def damaged(path: Path, reason: str) -> ArchiveError:
 
 
 def _checked(now: Micros | None, updated: Micros | None) -> Micros:
-    """As of which time to read: that of the last update, unless a later one is asked for."""
+    """The time of a read: that of the last update, unless the caller wants a later one."""
     if updated is None:
         return 0 if now is None else now
     if now is None:

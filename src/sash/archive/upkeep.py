@@ -1,11 +1,11 @@
-"""What an update does to the files of one sub-index: the strategies Rebuild and NoRebuild (thesis, 4.3.1).
+"""The effect of an update on the files of one sub-index: the strategies Rebuild and NoRebuild (thesis, 4.3.1).
 
-Rebuild     a sub-index with something new or something expired is written as one file. REINDEX of the wave index.
-NoRebuild   what is new becomes a file of its own; a last file that does not fill a bucket is filled up first. Expired
+Rebuild     a sub-index with new or expired records is written as one file. REINDEX of the wave index.
+NoRebuild   new records become a file of their own; a last file that does not fill a bucket is filled up first. Expired
             records stay, and readers skip them, until half of their file has expired.
-NoRebuild, eager, is that of the thesis (and, in a wave index, DEL): what has expired is deleted at once.
+NoRebuild, eager, is that of the thesis (and, in a wave index, DEL): expired records are deleted at once.
 
-All look at the times and sizes that the manifest has of each file; no file is opened to find out that nothing is to be
+All strategies use the times and sizes of each file in the manifest; no file is opened to find out that nothing is to be
 done.
 """
 
@@ -21,8 +21,8 @@ from sash.core.time import Micros
 class DataFile:
     """One Parquet file of a sub-index, as the manifest has it; it never changes.
 
-    The three times are those at which the first record, half of the records and all records have expired. The checksum
-    is that of the whole file; None before it was taken.
+    The three times are when the first record, half of the records and all records have expired. The checksum is that of
+    the whole file; None before it was computed.
     """
 
     name: str
@@ -37,7 +37,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """Files that stay, and files whose living records are written anew (with what is new, if anything is)."""
+    """Files that stay, and files whose live records are rewritten (together with new ones)."""
 
     kept: tuple[DataFile, ...]
     sources: tuple[DataFile, ...]

@@ -1,4 +1,4 @@
-"""How the files of a sub-index are written: what an archive asks of a writer, and the writer of this process.
+"""How the files of a sub-index are written: the interface of a writer, and the writer of this process.
 
     records ──divide──► one part per sub-index ──┐
     old files of a sub-index ────────────────────┴──write──► new files, sorted by key, synced
@@ -43,7 +43,7 @@ def with_times(table: pa.Table, inserted: Iterable[Micros], expires: Iterable[Mi
 
 
 def conform(records: pa.Table, spec: Spec) -> pa.Table:
-    """Records as the archive's files have them: the same columns in the same order and types."""
+    """Records in the form of the archive's files: the same columns in the same order and types."""
     wanted = spec.stored
     for name in wanted.names:
         if name not in records.column_names:
@@ -71,7 +71,7 @@ def check_times(inserted: NDArray[np.int64], expires: NDArray[np.int64], lifetim
             f"a record is from {to_datetime(latest)}, after the update at {to_datetime(now)}; "
             "keep it for a later update"
         )
-    # Differences may overflow where an expiry means never; a sum cannot, as insertions are before `now`.
+    # Differences may overflow if an expiry means never; a sum cannot, as insertions are before `now`.
     beyond = np.flatnonzero(expires > inserted + lifetime)
     if len(beyond):
         raise ArchiveError(
@@ -81,7 +81,7 @@ def check_times(inserted: NDArray[np.int64], expires: NDArray[np.int64], lifetim
 
 
 def split_by(table: pa.Table, places: NDArray[np.int64]) -> dict[int, pa.Table]:
-    """The rows of each place; those at -1 are left out."""
+    """The rows of each place; rows at -1 are left out."""
     table, order = table.combine_chunks(), np.argsort(places, kind="stable")
     numbers, starts, rows = np.unique(places[order], return_index=True, return_counts=True)
     return {
@@ -102,7 +102,7 @@ class DividedRecords:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """New files for one sub-index: what is alive after `now` in the sources, and `added` (a part, or None).
+    """New files for one sub-index: the live records of the sources after `now`, and `added` (a part, or None).
 
     Files are called `stem` with something behind it and `.parquet`, in `folder`. Until a manifest names them they do
     not count: a writer that fails may leave them behind.
@@ -118,7 +118,7 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Repartition:
-    """The files of every sub-index of an archive, to be divided otherwise. Names begin with `stem`."""
+    """The files of every sub-index of an archive, for another division. Names begin with `stem`."""
 
     sources: tuple[tuple[Path, ...], ...]
     now: Micros
@@ -130,15 +130,15 @@ class Writer(Protocol):
     """How the files of an archive are written. Files that `write` returns are durable, but for their directory."""
 
     def divide(self, records: Any, spec: Spec, now: Micros) -> DividedRecords:
-        """Check records (see `Archive.update`) and divide what is alive after `now` among the sub-indices."""
+        """Check records (see `Archive.update`) and divide those that live after `now` among the sub-indices."""
         ...
 
     def write(self, rewrite: Rewrite, spec: Spec) -> list[DataFile]:
-        """Write the files of a sub-index; none if nothing is alive."""
+        """Write the files of a sub-index; none without live records."""
         ...
 
     def repartition(self, move: Repartition, spec: Spec) -> list[DataFile]:
-        """Write everything that is alive into the sub-indices of `spec`, the partitioning to come."""
+        """Write all live records into the sub-indices of `spec`, the next partitioning."""
         ...
 
 
@@ -167,7 +167,7 @@ class ArrowWriter:
         return [describe_file(name, rewrite.sub_index, size, times_of(table, EXPIRES))]
 
     def repartition(self, move: Repartition, spec: Spec) -> list[DataFile]:
-        """By way of pieces, one for each pair of an old and a new sub-index: one of either kind is in memory."""
+        """Repartition by pieces, one for each pair of an old and a new sub-index: one of either kind is in memory."""
         pieces: dict[int, list[Path]] = {}
         for number, sources in enumerate(move.sources):
             table = pa.concat_tables(
@@ -187,8 +187,8 @@ class ArrowWriter:
 
 
 def write_sorted(path: Path, table: pa.Table, spec: Spec, durable: bool = True) -> int:
-    """Write a file sorted by key, then expiry; synced and renamed into place. How many bytes it has."""
-    # In one chunk: rows would be gathered from many anew for every row group.
+    """Write a file sorted by key, then expiry; synced and renamed into place. Returns its number of bytes."""
+    # In one chunk: otherwise every row group would gather rows from many chunks.
     table = _widened(table).combine_chunks()
     order = pc.sort_indices(table, sort_keys=[(spec.key, "ascending"), (EXPIRES, "ascending")])
     keys = pa.concat_arrays(table[spec.key].take(order).chunks)
@@ -210,7 +210,7 @@ def _write_groups(
 
 
 def _widened(table: pa.Table) -> pa.Table:
-    """With 64-bit offsets, where 32 bits may not be enough."""
+    """The table with 64-bit offsets, if 32 bits may not be enough."""
     if table.nbytes < WIDE_FROM_BYTES:
         return table
     wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}

@@ -1,6 +1,6 @@
 """The state of one bucket of a plan: buffers by name, and counters. An epoch turns one state into the next.
 
-In files, an epoch writes the chunks that it made into one file, and a manifest names all that live:
+In files, an epoch writes its new chunks into one file, and a manifest names all live chunks:
 
     manifest  {"buffers": {"0.live": [[file, offset, length, checksum, partition], ..]}, "counters": {..}}
                                           └► 000042-3.arrow: Arrow streams, one after the other
@@ -31,10 +31,10 @@ from sash.storage.files import stream_bytes
 class State:
     """`buffers` are lists of chunks by the name of an operator's input, `counters` numbers that operators gave out.
 
-    `memory` has what operators derived from their buffers to save time, by the operators' names. It is never stored. It
-    is handed out once, so the operator that takes it may change it. `results`, the number of results of the epoch's
-    join, is not stored either: it measures the work. `own` is what one of several tasks on the bucket has added, and
-    the other tasks do not have.
+    `memory` has, by operator, values that operators derived from their buffers to save time. It is never stored. It is
+    handed out once, so the operator that takes it may change it. `results`, the number of results of the epoch's join,
+    is not stored either: it measures the work. `own` has the additions of one of several tasks on the bucket, which the
+    other tasks do not have.
     """
 
     buffers: Mapping[str, tuple[Chunk, ...]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class State:
         return self.buffers.get(name, ())
 
     def with_own(self, parts: Iterable[Mapping[str, tuple[Chunk, ...]]]) -> State:
-        """The state with what tasks have added to it."""
+        """The state with the additions of tasks."""
         buffers = dict(self.buffers)
         for own in parts:
             for name, chunks in own.items():
@@ -70,7 +70,7 @@ def _number(buffers: Mapping[str, tuple[Chunk, ...]]) -> int:
 class WorkingState:
     """A state while an epoch works on it: operators replace their buffers, the old state stays as it was.
 
-    It is that of one of several buckets, whose numbers may meet in another stage.
+    It belongs to one of several buckets, whose numbers may meet in another stage.
     """
 
     def __init__(self, state: State, bucket: int = 0, buckets: int = 1) -> None:
@@ -90,7 +90,7 @@ class WorkingState:
         self._buffers[name] = tuple(chunks)
 
     def add_own(self, name: str, chunk: Chunk) -> None:
-        """To a buffer to which every task on the bucket adds what it has found."""
+        """Add to a buffer to which every task on the bucket adds its results."""
         self._own[name] = (*self._own.get(name, ()), chunk)
 
     def numbers(self, name: str, more: int) -> NDArray[np.int64]:
@@ -104,7 +104,7 @@ class WorkingState:
         return np.arange(first, first + more) * self._buckets + self._bucket
 
     def recalled(self, name: str) -> Any:
-        """What the epoch before remembered, or None: the process has changed, or the epoch is processed again.
+        """The memory of the epoch before, or None: the process has changed, or the epoch is processed again.
 
         It may belong to another epoch than the buffers do: the caller compares.
         """
@@ -119,10 +119,10 @@ class WorkingState:
 
 
 Manifest = dict[str, Any]
-# The part of a manifest that says where the chunks of each buffer are.
+# The part of a manifest with the places of each buffer's chunks.
 Buffers = dict[str, list[list[Any]]]
-# By directory and bucket, the least recently used first: the chunks of its latest state in this process, and what
-# operators remember of it. A worker is not told when a plan ends, so it forgets what it has not used for long.
+# By directory and bucket, the least recently used first: the chunks of its latest state in this process, and the memory
+# of operators. A worker does not learn when a plan ends, so it forgets chunks that it has not used for long.
 _KNOWN: dict[tuple[str, int], tuple[dict[ChunkPlace, Chunk], dict[str, Any]]] = {}
 MOST_KNOWN = 64
 
@@ -141,7 +141,7 @@ def load(directory: Path, bucket: int, manifest: Manifest | None) -> State:
 
 
 def store(directory: Path, bucket: int, file: str, state: State, *, durable: bool) -> tuple[State, Manifest]:
-    """Write the chunks that have no place yet; the state with all its places, and the manifest that names them."""
+    """Write the chunks that have no place yet; returns the state with all its places, and the manifest."""
     data = bytearray()
     buffers = {name: tuple(_placed(chunk, file, data) for chunk in chunks) for name, chunks in state.buffers.items()}
     if data:
@@ -151,7 +151,7 @@ def store(directory: Path, bucket: int, file: str, state: State, *, durable: boo
 
 
 def store_own(directory: Path, bucket: int, file: str, state: State, *, durable: bool) -> Buffers:
-    """Write what one of several tasks on a bucket has added, and no more; for `extend`."""
+    """Write only the additions of one of several tasks on a bucket; for `extend`."""
     data = bytearray()
     own = {name: tuple(_placed(chunk, file, data) for chunk in chunks) for name, chunks in state.own.items()}
     if data:
@@ -161,7 +161,7 @@ def store_own(directory: Path, bucket: int, file: str, state: State, *, durable:
 
 
 def extend(manifest: Manifest, own: Buffers) -> None:
-    """Name what a task has added to a bucket."""
+    """Add the chunks of a task to a bucket's manifest."""
     for name, places in own.items():
         manifest["buffers"].setdefault(name, []).extend(places)
 
@@ -178,7 +178,7 @@ def forget(directory: Path) -> None:
 
 
 def _know(directory: Path, bucket: int, buffers: Mapping[str, tuple[Chunk, ...]], memory: dict[str, Any]) -> None:
-    """Keep the chunks of a bucket's latest state: also of one that is read here and written elsewhere."""
+    """Keep the chunks of a bucket's latest state, even if it is written elsewhere."""
     _KNOWN.pop((str(directory), bucket), None)
     _KNOWN[str(directory), bucket] = (_places(buffers), memory)
     while len(_KNOWN) > MOST_KNOWN:
@@ -208,7 +208,7 @@ def _placed(chunk: Chunk, file: str, data: bytearray) -> Chunk:
 
 
 def _write(path: Path, data: bytearray, durable: bool) -> None:
-    """Another attempt at the same epoch may write the same file: the last rename counts, the bytes are the same."""
+    """Another attempt at the same epoch may write the same file: the last rename counts, and the bytes are equal."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     try:
         with open(draft, "wb") as file:

@@ -1,4 +1,4 @@
-"""Where an operator keeps the tuples that live (thesis 3.5.2): a buffer is a list of immutable chunks.
+"""Buffers for the live tuples of an operator (thesis 3.5.2): a buffer is a list of immutable chunks.
 
     FIFO            | chunk | chunk | chunk | <- new        WEAKEST: the oldest chunks expire first, as wholes
     calendar queue  day 0 |..|  day 1 |....|  day 2 |..|    WEAK: a tuple lies in the partition of its expiry;
@@ -6,9 +6,9 @@
     hashed          slot 0 |..| slot 1 |...| slot 2 |.|     STRICT: a tuple lies in the slot of its identity;
                     a negative tuple makes one slot anew
 
-A tuple that has expired may stay until its whole chunk goes (lazy expiry); readers pass over it. A chunk is an Arrow
-table: the tuple's columns, then `_ts`, `_exp` and its ids. A chunk that was read from a file remembers its place there,
-so that an epoch writes only the chunks that it made.
+An expired tuple may stay until its whole chunk goes (lazy expiry); readers skip it. A chunk is an Arrow table: the
+tuple's columns, then `_ts`, `_exp` and its ids. A chunk that was read from a file remembers its place there, so that an
+epoch writes only new chunks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ID = "_id"
 
 @dataclass(frozen=True)
 class ChunkPlace:
-    """Where a chunk is stored: some bytes of a file, and what they must add up to."""
+    """The place of a chunk: some bytes of a file, and their checksum."""
 
     file: str
     offset: int
@@ -64,7 +64,7 @@ class Chunk:
 
 
 def tuples_of(table: pa.Table) -> Changes:
-    """What `to_table` wrote."""
+    """The inverse of `to_table`."""
     width = sum(name.startswith(_ID) and name[len(_ID) :].isdigit() for name in table.schema.names)
     hidden = [TS, EXP, *(f"{_ID}{place}" for place in range(width))]
     ts, exp, *ids = (np.asarray(table[name], dtype=np.int64) for name in hidden)
@@ -88,7 +88,7 @@ def adapted(tuples: int) -> int:
 
 
 class Buffer(ABC):
-    """`chunks` is the state as it is stored; a buffer is made from it and leaves another one behind."""
+    """`chunks` is the stored state; a buffer is made from it and leaves another one behind."""
 
     kind: ClassVar[str]
 
@@ -111,12 +111,12 @@ class Buffer(ABC):
         self._merge()
 
     def expire(self, now: int) -> None:
-        """Drop the chunks in which nothing lives after `now`; those of which most is dead are made anew."""
+        """Drop the chunks without a tuple that lives after `now`; rewrite chunks that are mostly dead."""
         living = [chunk for chunk in self.chunks if chunk.latest > now]
         self.chunks = [_lightened(chunk, now) for chunk in living]
 
     def tuples(self) -> list[Changes]:
-        """Everything that is stored, chunk by chunk: also what has expired and not yet gone."""
+        """All stored tuples, chunk by chunk, including expired ones that are still there."""
         return [chunk.tuples for chunk in self.chunks]
 
     def replace(self, tuples: Changes) -> None:
@@ -125,7 +125,7 @@ class Buffer(ABC):
         self.add(tuples)
 
     def drop(self, gone: NDArray[np.bool_]) -> None:
-        """Some of `tuples`, by their places: only the chunks that hold one of them are made anew."""
+        """Drop some of `tuples`, by their places: only the chunks that hold one of them are rewritten."""
         kept, first = [], 0
         for chunk in self.chunks:
             hit = gone[first : first + len(chunk)]
@@ -149,7 +149,7 @@ class Buffer(ABC):
 
 
 def _lightened(chunk: Chunk, now: int) -> Chunk:
-    """What is stored is at most twice what lives, and every tuple is moved but a few times."""
+    """Keep the stored tuples below twice the live ones; every tuple is moved a few times only."""
     lives = chunk.tuples.exp > now
     if 2 * int(lives.sum()) >= len(chunk):
         return chunk
@@ -174,7 +174,7 @@ class Fifo(Buffer):
 
 
 class Linear(Buffer):
-    """A plain list, as the direct approach has it: whatever expires makes all of it anew."""
+    """A plain list, as in the direct approach: every expiry rewrites all of it."""
 
     kind = "list"
 
@@ -212,13 +212,13 @@ class CalendarQueue(Buffer):
 
     def partition_of(self, tuples: Changes) -> NDArray[np.int64]:
         found = (tuples.exp - 1) // self.span % self.partitions
-        # What never expires has a place of its own: no partition waits for it.
+        # Tuples that never expire have their own place: no partition waits for them.
         found[tuples.exp == NEVER] = self.partitions
         return found
 
 
 class HashedBuffer(Buffer):
-    """Tuples by their identity: what negative tuples take back is spread over few chunks."""
+    """Tuples by their identity: negative tuples change few chunks."""
 
     kind = "hashed"
 
@@ -233,7 +233,7 @@ class HashedBuffer(Buffer):
 def buffer_for(
     pattern: UpdatePattern, chunks: Iterable[Chunk] = (), *, span: int = 0, partitions: int = PARTITIONS
 ) -> Buffer:
-    """The buffer that an edge's pattern asks for; `span` is about the lifetime of its tuples."""
+    """The buffer for an edge's pattern; `span` is about the lifetime of its tuples."""
     if pattern is UpdatePattern.STRICT:
         return HashedBuffer(chunks, slots=partitions)
     if pattern is UpdatePattern.WEAK:

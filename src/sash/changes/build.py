@@ -69,7 +69,7 @@ class _Builder:
         self.operators: dict[str, Operator] = {}
 
     def visit(self, node: Node, path: str, *, named: bool) -> int:
-        """Build a node and what is below it; `named`: the operator above asks who its rows are. Returns their ids."""
+        """Build a node and all below it; `named`: the operator above needs the rows' ids. Returns the number of ids."""
         asks = self._must_know(node) or (named and self._passes_names(node))
         strategy = self._strategy
         self._strategy = strategy_below(node, strategy)
@@ -82,12 +82,12 @@ class _Builder:
         return operator.width
 
     def _pattern(self, node: Node) -> UpdatePattern:
-        """The pattern of the edge above a node, as it is executed."""
+        """The executed pattern of the edge above a node."""
         return executed_pattern(node, self._strategy)
 
     def _must_know(self, node: Node) -> bool:
-        """A negative tuple must find the one that it takes back; and of tuples that came at one instant, those that
-        are shown must be the same in every epoch, in whatever order they are stored."""
+        """Whether the input needs ids. A negative tuple must find the tuple that it takes back; and of tuples that came
+        at one instant, the shown ones must be the same in every epoch, in whatever order they are stored."""
         if isinstance(node, Negation | Intersection) and not node.whole:
             return True
         stores = isinstance(node, Join | MultiJoin | RelationJoin | Negation | Intersection | Distinct | GroupBy)
@@ -95,7 +95,7 @@ class _Builder:
         return stores and any(self._pattern(input) is STRICT for input in inputs(node))
 
     def _passes_names(self, node: Node) -> bool:
-        """Whether its rows are those of its inputs; groups, counted values and results have names of their own."""
+        """Whether its rows have the ids of its inputs; groups, counted values and results have their own ids."""
         counted = isinstance(node, Distinct) and self._pattern(node.input) is STRICT
         return not counted and not isinstance(node, GroupBy | Deltas | Outliving | Snapshots)
 
@@ -178,7 +178,7 @@ class _Builder:
 
 
 def pipelined(node: MultiJoin, sides: tuple[StoredInput, ...], width: int) -> MultiJoinOp | GraphJoinOp:
-    """The operator of a join of n inputs, which are stored as `sides` says."""
+    """The operator of a join of n inputs; `sides` says how they are stored."""
     if node.is_common:
         (attribute,) = node.attributes
         return MultiJoinOp(node.schema, list(attribute.values()), sides, width)
@@ -186,12 +186,12 @@ def pipelined(node: MultiJoin, sides: tuple[StoredInput, ...], width: int) -> Mu
 
 
 def _floating_keys(node: Node) -> list[str]:
-    """The columns of floating-point numbers by which rows are put together, and which are given out."""
+    """The columns of floating-point numbers by which a node groups or matches rows, and which it outputs."""
     keys: Iterable[str] = ()
     if isinstance(node, Distinct | GroupBy):
         keys = node.keys if isinstance(node, GroupBy) else node.schema.names
     elif isinstance(node, Negation | Intersection) and node.null_safe:
-        # A set operation; what is tested against a sub-query stays as it is.
+        # Only for set operations: rows that are tested against a sub-query do not change.
         keys = dict.fromkeys(one for one, _ in node.keys)
     return [name for name in keys if pt.is_floating(inputs(node)[0].schema.field(name).type)]
 

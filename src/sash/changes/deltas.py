@@ -1,10 +1,10 @@
-"""Istream and Dstream (CQL; thesis 2.1.3): what a relation has and had not one time unit before, and the reverse.
+"""Istream and Dstream (CQL; thesis 2.1.3): rows of a relation that are new since one time unit before, or gone.
 
     needs   any update pattern
     time    one pass over the live rows per epoch
     space   the live rows: natural expiries count as well as negative tuples
 
-A row's multiplicity after an instant, less the one before, says how many of it are new or gone.
+The difference of a row's multiplicities after and before an instant says how many of it are new or gone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def net(changes: Changes) -> Changes:
     negatives = np.bincount(codes, weights=some.sign < 0, minlength=len(codes)).astype(np.int64)[codes[order]]
     sizes = np.bincount(codes, minlength=len(codes))[codes[order]]
     pairs = np.minimum(negatives, sizes - negatives)
-    # Of a row's changes the negative ones come first: `pairs` of them go, and as many of the positive ones.
+    # A row's negative changes come first: `pairs` of them go, and as many of the positive ones.
     cancelled = (rank < pairs) | ((rank >= negatives) & (rank < negatives + pairs))
     keep = np.ones(len(changes), dtype=np.bool_)
     keep[doubtful[order[cancelled]]] = False
@@ -49,7 +49,7 @@ def net(changes: Changes) -> Changes:
 
 
 class DeltasOp:
-    """Over an input that never ends there is nothing to remember: all of it is new, and nothing is ever gone."""
+    """An input that never ends needs no memory: all of it is new, and nothing is ever gone."""
 
     def __init__(self, schema: pa.Schema, kind: str, storing: StoredInput, width: int) -> None:
         self.schema = schema
@@ -72,7 +72,7 @@ class DeltasOp:
         return appended(rows, times[order], state, self._storing.name, self.width)
 
     def _changed(self, alive: Lifetimes, epoch: Epoch) -> tuple[Int64s, Int64s]:
-        """Places of rows whose number grew (or shrank), as often as it did, and when."""
+        """Places of rows whose number grew (or shrank), each repeated by the difference, and when."""
         (codes,) = dense_codes([alive.tuples.rows], [self.schema.names], null_safe=True)
         came, went = alive.arrivals(), alive.departures(epoch)
         places = np.concatenate([came, went])

@@ -1,20 +1,20 @@
 """Duplicate elimination over a sliding window, in the thesis' three ways (2.2.2, 3.2.2, 3.5.2).
 
-    DeltaStarOp          needs an input without negative tuples; stores per value what stands for it (`shown`) and the
+    DeltaStarOp          needs an input without negative tuples; stores for each value its shown tuple (`shown`) and the
                          duplicate that expires last (`spare`): at most twice the output. Output WEAK.
     PlainDistinctOp      stores its whole input and its output, and looks through the input when a result expires: the
                          direct approach. The same output as delta-star.
-    CountingDistinctOp   for STRICT inputs; counts each value. A value stays as long as one like it does, so its
+    CountingDistinctOp   for STRICT inputs; counts each value. A value stays as long as one of its tuples does, so its
                          expiry is unknown. Output STRICT.
 
-The thesis lets delta-star keep the youngest duplicate; over WEAK inputs that one may expire before an older one, and
-the value would be missing. The one that expires last is right for both.
+In the thesis delta-star keeps the youngest duplicate; over WEAK inputs the youngest may expire before an older one, and
+the value would be missing. The duplicate that expires last is right for both.
 
-An epoch of delta-star adds a chunk to `shown` and to `spare`. A spare duplicate that has taken a value's place, or for
-which a better one has come, is dead where it lies; a chunk of which most is dead is made anew. `KnownValues` has the
-values' numbers, when what stands for them expires, and where their spare duplicates lie. It goes from epoch to epoch
-with the state, is never stored, and is made again from the buffers where it is missing. What an epoch writes must not
-depend on that: nothing is ordered by the values' numbers."""
+An epoch of delta-star adds a chunk to `shown` and to `spare`. A spare duplicate is dead when it has taken a value's
+place, or when a better one has come; a chunk that is mostly dead is rewritten. `KnownValues` has the values' numbers,
+the expiries of their shown tuples, and the places of their spare duplicates. It goes from epoch to epoch with the
+state, is never stored, and is made again from the buffers where it is missing. The output of an epoch must not depend
+on `KnownValues`: nothing is ordered by the values' numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from sash.changes.operator import Epoch, StoredInput
 from sash.core.changes import NEVER, Changes
 
 Int64s = NDArray[np.int64]
-# When a tuple expires that there is not.
+# The expiry of a tuple that does not exist.
 GONE = int(np.iinfo(np.int64).min)
 
 
@@ -46,10 +46,10 @@ def kernel_delta_star(
 ) -> tuple[Int64s, Int64s]:  # fmt: skip
     """Delta-star over new tuples in order of (ts, longest lived first) up to `high`.
 
-    Of value v, shown[v] is when the tuple that stands for it expires (GONE: none does), spare[v] and spare_exp[v] the
-    place and the expiry of the duplicate that expires last, after that one (-1 and GONE: there is none). All three are
-    changed in place. New tuples have the places from `first` on. `expiring` are values whose tuple expires before
-    `high`; those of new tuples need not be among them. Returns the places that appear, and when.
+    For value v, shown[v] is the expiry of its shown tuple (GONE: none is shown); spare[v] and spare_exp[v] are the
+    place and the expiry of the duplicate that expires last, after the shown tuple (-1 and GONE: there is none). The
+    kernel changes all three in place. New tuples have the places from `first` on. `expiring` are values whose tuple
+    expires before `high`; those of new tuples need not be among them. Returns the places that appear, and when.
     """
     places, times = np.empty(2 * len(ts) + len(expiring), np.int64), np.empty(2 * len(ts) + len(expiring), np.int64)
     found = 0
@@ -57,7 +57,7 @@ def kernel_delta_star(
         value = values[at]
         found = _expire(value, ts[at] - 1, shown, spare, spare_exp, places, times, found)
         if shown[value] == ts[at] and spare_exp[value] <= exp[at]:
-            # Of all that live at an instant the one that expires last is shown: here the new tuple, not the spare.
+            # Of all live tuples the one that expires last is shown: here the new tuple, not the spare.
             shown[value], spare[value], spare_exp[value] = GONE, -1, GONE
         found = _expire(value, ts[at], shown, spare, spare_exp, places, times, found)
         if shown[value] == GONE:
@@ -77,7 +77,7 @@ def kernel_delta_star(
 def _expire(
     value: int, now: int, shown: Int64s, spare: Int64s, spare_exp: Int64s, places: Int64s, times: Int64s, found: int
 ) -> int:
-    """Let what stands for a value expire up to and with `now`; its spare duplicate takes its place."""
+    """Expire a value's shown tuple up to and with `now`; its spare duplicate takes its place."""
     while GONE < shown[value] <= now:
         if spare[value] >= 0:
             places[found], times[found] = spare[value], shown[value]
@@ -190,7 +190,7 @@ class KnownValues:
         self._find_spare()
 
     def _find_spare(self) -> None:
-        """Of a value's duplicates the one that expires last, the youngest of several, if it outlives what stands."""
+        """Find each value's duplicate that expires last, the youngest of several, if it outlives the shown tuple."""
         if not self.parts:
             return
         exp = np.concatenate([part.tuples.exp for part in self.parts])
@@ -230,13 +230,13 @@ class KnownValues:
         return Changes(found.rows, times[order], found.exp, found.sign, found.ids)
 
     def add(self, new: Changes, values: Int64s, first: int) -> None:
-        """Those of the new tuples that have become spare duplicates are a part of their own."""
+        """Keep the new tuples that have become spare duplicates, as one more part."""
         spare = np.flatnonzero(self.spare[values] == first + np.arange(len(new)))
         if len(spare):
             self.parts.append(self._part(new.take(spare), values[spare]))
 
     def tidy(self) -> None:
-        """Of what is stored at most half is dead, and there are not too many parts."""
+        """Keep at most half of the stored tuples dead, and not too many parts."""
         kept = []
         for part in self.parts:
             lives = self._lives(part)
@@ -249,7 +249,7 @@ class KnownValues:
         self.parts = kept
 
     def is_outdated(self) -> bool:
-        """Whether most numbered values have left the window, so that it is time to begin anew."""
+        """Whether most numbered values have left the window: then it is time to begin anew."""
         return len(self.numbering) > 1_000 + 2 * int((self.shown > GONE).sum())
 
     def _lives(self, part: SpareChunk) -> NDArray[np.bool_]:
@@ -268,7 +268,7 @@ class KnownValues:
 
 
 def oldest_first(changes: Changes) -> Changes:
-    """In order of arrival; of those that came at one instant, the one that lives longest first."""
+    """In order of arrival; of tuples that came at one instant, the longest lived first."""
     ts, exp = changes.ts, changes.exp
     if ((ts[1:] > ts[:-1]) | ((ts[1:] == ts[:-1]) & (exp[1:] <= exp[:-1]))).all():
         return changes
@@ -318,14 +318,14 @@ class PlainDistinctOp:
         return appeared
 
     def _keep(self, state: WorkingState, appeared: Changes, epoch: Epoch) -> None:
-        """What has appeared stands until it expires."""
+        """Keep the tuples that have appeared until they expire."""
         shown = Fifo()
         shown.add(appeared.where(appeared.exp >= epoch.high))
         state.store(self._shown, shown.chunks)
 
 
 def _latest(codes: Codes, exp: Codes, shown: Codes) -> tuple[Codes, Codes]:
-    """For every value the stored duplicate that expires last, if it outlives what stands for the value."""
+    """For every value the stored duplicate that expires last, if it outlives the shown tuple."""
     spare, spare_exp = np.full(len(shown), -1, dtype=np.int64), np.full(len(shown), GONE, dtype=np.int64)
     order = np.argsort(exp, kind="stable")
     spare[codes[order]], spare_exp[codes[order]] = order, exp[order]

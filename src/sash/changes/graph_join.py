@@ -5,13 +5,13 @@
     space   the live tuples of the inputs; neither results nor intermediate results are stored
 
 Touched tuples of each input probe the others, step by step along the graph, by the rule of deltas of `pipelined_join`.
-The order is decided anew in every epoch, for each input (`plan.join_order`). Unlike a join on one common attribute it
-may go through combinations that have no result: A and B may meet, and C have nothing for them.
+Each epoch decides the order anew for each input (`plan.join_order`). Unlike a join on one common attribute, this join
+may go through combinations without a result: A and B may meet, and C have nothing for them.
 
-Combinations are followed depth first, so none is stored half done. At depth 0 stands a touched tuple; at depth d the
-tuples of the next input with a value of some tuple that was picked before (`lookups`), if their other values are those
-of tuples picked before as well (`checks`), and if all were alive together. Tuples of all inputs lie in one sequence,
-and so do their values, which are numbers from 0 for each attribute.
+Combinations are followed depth first, so none is stored half done. Depth 0 has a touched tuple. Depth d has the tuples
+of the next input that share a value with some tuple picked before (`lookups`), if their other values are those of
+tuples picked before as well (`checks`), and if all were alive together. Tuples of all inputs lie in one sequence, and
+so do their values, which are numbers from 0 for each attribute.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ def kernel_connected(
     `starts` the groups of this input by this attribute begin. A row of `checks`: at a depth, an attribute, and the
     depth at which its value was picked. Touched tuples of inputs before the first are left to their own turn.
 
-    Returns the members by input, and when each combination appears, expires, and is taken back. Left out are those
-    that were there before `low` and are not taken back.
+    Returns the members by input, and when each combination appears, expires, and is taken back. Combinations that were
+    there before `low` and are not taken back are left out.
     """
     depths = len(sides)
     at, stop, picked = np.empty(depths, np.int64), np.empty(depths, np.int64), np.empty(depths, np.int64)
-    # Of what is picked up to a depth: when all had come, when the first expires, when the first is taken back.
+    # For the tuples picked up to a depth: when all had come, when the first expires, when the first is taken back.
     came, expires, ends = np.empty(depths, np.int64), np.empty(depths, np.int64), np.empty(depths, np.int64)
     size, found = 64, 0
     places, times = np.empty((depths, size), np.int64), np.empty((3, size), np.int64)
@@ -141,7 +141,7 @@ class GraphJoinOp(PipelinedJoin):
             (side.tuples.exp > epoch.low) & self._is_named(numbers, place, begin, len(side))
             for place, (side, begin) in enumerate(zip(alive, _begins(alive), strict=True))
         ]
-        # A result has one tuple of the divided input, whatever its values are: as if all tuples had one value.
+        # A result has one tuple of the divided input, whatever its values: as if all tuples had one value.
         one_value = [np.zeros(len(side), dtype=np.int64) for side in alive]
         wanted = epoch.share.taken(one_value, touched, wanted)
         if not all(own.any() for own in wanted):
@@ -173,7 +173,7 @@ class GraphJoinOp(PipelinedJoin):
 
 @dataclass(frozen=True)
 class _Step:
-    """To an input: by which attribute, where the input's groups by it begin in `starts`; what else must be equal."""
+    """The step to an input: the attribute to look up, where the input's groups begin in `starts`, and the checks."""
 
     side: int
     attribute: int
@@ -224,7 +224,7 @@ class Values:
         )  # fmt: skip
 
     def _groups(self, wanted: Sequence[Booleans]) -> None:
-        """An input that is the only one with touched tuples is probed by nobody, and needs no groups."""
+        """Group the inputs by value. The only input with touched tuples is not probed, and needs no groups."""
         probed = [place for place in range(len(wanted)) if self.turns != [place]]
         starts, members = [], []
         values: list[dict[int, int]] = [{} for _ in wanted]
@@ -251,7 +251,7 @@ class Values:
         return [number for number, attribute in enumerate(self._attributes) if side in attribute]
 
     def _steps(self, order: Sequence[int]) -> Iterator[_Step]:
-        """Of several attributes that connect an input, the one with most values is looked up."""
+        """The steps; of several attributes that connect an input, the one with most values is looked up."""
         known = set(self._of(order[0]))
         for side in order[1:]:
             shared = sorted(known.intersection(self._of(side)), key=lambda number: -self._inputs[side].values[number])

@@ -4,12 +4,12 @@
     time    per arrival and expiry, one combination per level of the group's tree
     space   keys and arguments of the live tuples, and a row per group
 
-Every arrival and expiry may change a group's row: what comes out is the old row taken back and the new one, once per
-instant and only if they differ. A group without tuples has no row. An aggregate without GROUP BY has one from its first
-tuple on; under SLIDE from the first tuple of the streams on, since the next multiple is answered by a row over nothing.
+Every arrival and expiry may change a group's row: the output is the old row taken back and the new row, once per
+instant and only if they differ. A group without tuples has no row. An aggregate without GROUP BY has a row from its
+first tuple on; under SLIDE from the first tuple of the streams on, since the next multiple has a row over no tuples.
 
 A group's tuples are the leaves of one complete tree of partials. A change touches the path to the root. Nothing is ever
-subtracted: extremes need no inverse, and sums of floats do not keep the rounding errors of what left.
+subtracted: extremes need no inverse, and sums of floats do not keep the rounding errors of tuples that left.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sash.changes.lifetimes import Identities, Lifetimes, in_sequence, lifetimes
 from sash.changes.operator import Epoch, StoredInput
 from sash.changes.stateless import columns_of
 from sash.core.changes import NEVER, Changes
-from sash.panes.aggregates import AGGREGATES, Merged
+from sash.panes.aggregates import AGGREGATES, MergedPartials
 from sash.panes.partials import Combine, Partial
 from sash.plan.continuous import Aggregated, GroupBy
 from sash.plan.expressions import RowExpression
@@ -179,7 +179,7 @@ _KINDS = {Combine.ADD: ADD, Combine.MIN: MIN, Combine.MAX: MAX}
 
 @dataclass(frozen=True)
 class Instants:
-    """What happens to groups in an epoch, in order of (group, time): see `kernel_replay`."""
+    """The events of groups in an epoch, in order of (group, time): see `kernel_replay`."""
 
     codes: Int64s
     roots: Int64s
@@ -192,18 +192,15 @@ class Instants:
     times: Int64s
 
 
-MergedPartials = dict[Partial, "list[NDArray[np.int64]] | pa.Array"]
-
-
 class TreeLeaves(Protocol):
-    """What the leaves of the groups' trees hold."""
+    """The contents of the leaves of the groups' trees."""
 
     def components(self, partial: Partial) -> list[NDArray[Any]]:
         """A partial's components, leaf by leaf."""
         ...
 
     def values(self, partial: Partial) -> pa.Array:
-        """The values of which a ranked extreme is one."""
+        """The values among which a ranked extreme is found."""
         ...
 
 
@@ -230,7 +227,7 @@ class GroupByOp:
         self._keys = list(node.keys)
         self._calls = node.calls
         arguments = [call.argument for call in node.calls if call.argument is not None]
-        # A table must have a column, also where only its rows are counted.
+        # A table must have a column, even if only its rows are counted.
         self._needed = list(dict.fromkeys([*node.keys, *arguments])) or node.input.schema.names[:1]
         self._partials = {call.name: partials_of(call, node.input.schema) for call in node.calls}
         self._storing = storing
@@ -256,7 +253,7 @@ class GroupByOp:
         return self._identities.named(found, state) if self.width else found
 
     def _standing(self, arrived: Changes, state: WorkingState, epoch: Epoch) -> tuple[Changes, Changes]:
-        """The rows that stand, and a row over nothing that appears in this epoch, before any tuple."""
+        """The rows that stand, and a row over no tuples if it appears in this epoch."""
         none = Changes.none(self.schema)
         shown = [*Fifo(state.chunks(self._shown)).tuples(), none][0]
         if self._keys or len(shown) or epoch.begins is None:
@@ -304,10 +301,10 @@ class GroupByOp:
     def _rows(
         self, happening: Instants, keyed: pa.Table, leaves: TreeLeaves
     ) -> tuple[pa.Table, NDArray[np.bool_], MergedPartials]:
-        """The row of each instant's group after it, whether the group has one, and the partials it was made of."""
+        """The row of each instant's group after it, whether the group has one, and the partials of the row."""
         one = happening.switched[happening.ends - 1]
         counted = self._replayed(happening, np.ones(keyed.num_rows, dtype=np.int64), ADD, 0)
-        merged: MergedPartials = {}
+        merged: dict[Partial, list[NDArray[np.int64]] | pa.Array] = {}
         made = [keyed[key].take(pa.array(one)) for key in self._keys]
         for call in self._calls:
             for partial in self._partials[call.name]:
@@ -317,7 +314,7 @@ class GroupByOp:
         rows = pa.table(made, schema=self.schema)
         return rows, counted > 0 if self._keys else np.ones(len(counted), dtype=np.bool_), merged
 
-    def _lowered(self, call: Aggregated, merged: Merged) -> pa.Array:
+    def _lowered(self, call: Aggregated, merged: MergedPartials) -> pa.Array:
         return AGGREGATES[call.function].lower(self._partials[call.name], merged).cast(call.type)
 
     def _merged(self, partial: Partial, leaves: TreeLeaves, happening: Instants) -> list[NDArray[np.int64]] | pa.Array:
@@ -368,7 +365,7 @@ def _changes(rows: pa.Table, ts: Int64s, sign: NDArray[np.int8]) -> Changes:
 
 
 def instants(codes: Int64s, alive: Lifetimes, epoch: Epoch) -> Instants:
-    """Arrivals and departures of the epoch by group and time, those that leave first."""
+    """Arrivals and departures of the epoch by group and time, departures first."""
     went, came = alive.departures(epoch), alive.arrivals()
     switched = np.concatenate([went, came])
     times = np.concatenate([alive.out[went], alive.tuples.ts[came]])
@@ -467,7 +464,7 @@ class GrowingGroupByOp(GroupByOp):
         kept: list[pa.Table],
         state: WorkingState,
     ) -> None:
-        """Groups that were touched have new partials, the others the ones that they had."""
+        """Store new partials for touched groups, and the old ones for the others."""
         groups = happening.groups
         last = np.flatnonzero(np.append(groups[1:] != groups[:-1], True))
         one = happening.switched[happening.ends - 1][last]

@@ -69,7 +69,7 @@ def _hash_longs(values: UInt64s) -> UInt64s:
 
 
 def _hash_floats(values: NDArray[Any]) -> UInt64s:
-    """Of the bits; adding 0.0 makes -0.0 one with 0.0."""
+    """Hash the bits; adding 0.0 makes -0.0 equal to 0.0."""
     plain = np.where(np.isnan(values), np.array(np.nan, values.dtype), values + values.dtype.type(0))
     if values.dtype == np.float32:
         return _hash_ints(plain.view(np.int32))
@@ -98,14 +98,14 @@ def _bytes_of(array: pa.Array) -> tuple[NDArray[np.uint8], Int64s]:
 
 
 def _halves(decimals: pa.Array) -> tuple[UInt64s, UInt64s]:
-    """The unscaled values, 128 bits each: the lower and the upper half. That of NULL may be anything."""
+    """The unscaled values, 128 bits each: the lower and the upper half. NULL may have any value."""
     words = np.frombuffer(decimals.buffers()[1], dtype=np.uint64)
     words = words[2 * decimals.offset : 2 * (decimals.offset + len(decimals))]
     return words[0::2].copy(), words[1::2].copy()
 
 
 def _big_integers(low: UInt64s, high: UInt64s) -> tuple[NDArray[np.uint8], Int64s]:
-    """As Java's BigInteger.toByteArray has them: two's complement, the highest byte first, no more than needed."""
+    """The bytes of Java's BigInteger.toByteArray: two's complement, the highest byte first, no more than needed."""
     written = np.stack([high, low], axis=1).astype(">u8").view(np.uint8)
     sign = np.where(written[:, :1] >= 128, np.uint8(255), np.uint8(0))
     # A leading byte goes while it only repeats the sign of the byte after it.

@@ -4,11 +4,11 @@
     time    one pass over both buffers per epoch, and the pairs that are found
     space   the live tuples of both inputs; no result is stored
 
-Pairs are found by a chained hash table on the smaller side. Expiry is lazy: dead tuples are passed over until their
-chunk is dropped.
+Pairs are found by a chained hash table on the smaller side. Expiry is lazy: dead tuples are skipped until their chunk
+is dropped.
 
-In a join with a table (thesis 3.3.1) the table is the right input. Of a relation these are the insertions and deletions
-of the epoch. A non-retroactive relation is looked up: each tuple finds the version of the row that was there when the
+In a join with a table (thesis 3.3.1) the table is the right input. A relation brings the insertions and deletions of
+the epoch. A non-retroactive relation is looked up: each tuple finds the version of the row that was valid when the
 tuple arrived.
 """
 
@@ -58,7 +58,7 @@ def _slot(code: Any, size: int) -> Any:
 def kernel_pairs(
     built: Int64s, built_ts: Int64s, built_out: Int64s, probing: Int64s, probing_ts: Int64s, probing_out: Int64s
 ) -> tuple[Int64s, Int64s]:
-    """Places of pairs with equal codes (none of them negative where NULL is meant) that are alive together."""
+    """Places of pairs with equal codes that are alive together; a negative code is NULL and matches nothing."""
     heads, following = kernel_chains(built)
     size, found = len(heads), 0
     for count_only in (True, False):
@@ -87,11 +87,11 @@ class Combinations(NamedTuple):
 
 
 class PipelinedJoin(ABC):
-    """What window joins have in common: all but how they find combinations.
+    """The common part of window joins: all but how they find combinations.
 
     A result appears at the latest timestamp of its tuples and expires at their earliest expiry, all known from the
     tuples, so an epoch's results are found at once, and are those of a tuple-at-a-time join. `sides` say how each input
-    is stored; `width` is 0 where nobody asks who the results are.
+    is stored; `width` is 0 if no operator needs the results' ids.
     """
 
     def __init__(self, schema: pa.Schema, sides: tuple[StoredInput, ...], width: int) -> None:
@@ -111,7 +111,7 @@ class PipelinedJoin(ABC):
 
     @abstractmethod
     def _combinations(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Combinations | None:
-        """Those with a touched member, each once, that appear in the epoch or are taken back in it."""
+        """The combinations with a touched member, each once, that appear in the epoch or are taken back in it."""
 
     def _changes(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Changes:
         found = self._combinations(alive, epoch)
@@ -156,7 +156,7 @@ class WindowJoinOp(PipelinedJoin):
 
 
 def _pairs(left: Lifetimes, right: Lifetimes, keys: tuple[tuple[str, str], ...], share: Share) -> tuple[Int64s, Int64s]:
-    """A share's pairs of which at least one tuple came or was taken back in this epoch, and that were ever alive."""
+    """A share's pairs that were ever alive, with at least one tuple that came or was taken back in this epoch."""
     if keys:
         (one, other), named = join_values((left.tuples.rows, right.tuples.rows), list(zip(*keys, strict=True)))
     else:

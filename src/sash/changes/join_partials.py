@@ -1,9 +1,9 @@
-"""The results of a join, put together before they leave the bucket in which they were found.
+"""The results of a join, combined before they leave the bucket in which they were found.
 
     rows with the expiries of both tuples  ──►  (pane of the first tuple, pane of the second, group): partials
 
 A result is inserted into a synopsis once, when it comes; the synopsis knows when it expires. So no change takes a
-result back, and a row travels per pair of panes and group, not per result.
+result back, and one row travels per pair of panes and group, not one per result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sash.plan.shared_joins import FIRST, SECOND
 
 @dataclass(frozen=True)
 class PaneCut:
-    """How tuples are cut into panes: the windows of the join that runs, whose expiries they carry, and the panes."""
+    """How tuples are cut into panes: the windows of the running join, whose expiries tuples carry, and the panes."""
 
     windows: tuple[int, int]
     length: int
@@ -41,7 +41,7 @@ class PaneCut:
 
 @dataclass(frozen=True)
 class ResultSummary:
-    """What is kept of the results for one set of keys."""
+    """The partials of the results for one set of keys."""
 
     keys: tuple[str, ...]
     partials: tuple[Partial, ...]
@@ -49,7 +49,7 @@ class ResultSummary:
 
 @dataclass(frozen=True)
 class Fold:
-    """Everything that executors need to put results together: what is kept, how panes are cut."""
+    """Everything that executors need to combine results: the summaries, and the cut into panes."""
 
     kept: tuple[ResultSummary, ...]
     cut: PaneCut
@@ -59,7 +59,7 @@ class Fold:
         return [join_rows(changes, kept.keys, kept.partials, self.cut).to_table(kept.partials) for kept in self.kept]
 
     def read(self, tables: Sequence[pa.Table]) -> list[JoinRows]:
-        """What synopses take up."""
+        """The rows for synopses."""
         return [
             JoinRows.of_table(table, len(kept.keys), kept.partials, self.cut.length)
             for kept, table in zip(self.kept, tables, strict=True)
@@ -67,12 +67,12 @@ class Fold:
 
 
 def together(parts: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
-    """What several buckets have put together, table by table."""
+    """The tables of several buckets, concatenated table by table."""
     return [pa.concat_tables(tables) for tables in zip(*parts, strict=True)]
 
 
 def join_rows(changes: Changes, keys: Sequence[str], partials: Sequence[Partial], cut: PaneCut) -> JoinRows:
-    """What a synopsis takes up of the results of an epoch."""
+    """The rows of an epoch's results for a synopsis."""
     if (changes.sign < 0).any():
         raise ValueError("results of a join of windows are never taken back")
     columns = columns_of(changes.rows)

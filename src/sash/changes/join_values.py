@@ -1,8 +1,8 @@
-"""The live tuples of n inputs by join value, as far as an epoch has touched the value.
+"""The live tuples of n inputs by join value, for the values that an epoch has touched.
 
 A tuple is touched when it came or was taken back in this epoch: every change of the join has a touched tuple. A small
-epoch touches few values of a large window; the tuples of other values are passed over, at the price of one look into a
-hash table. Join values are numbers: equal numbers mean equal values, within one call. The touched tuples of a value lie
+epoch touches few values of a large window; tuples of other values are skipped, at the price of one look into a hash
+table. Join values are numbers: equal numbers mean equal values, within one call. The touched tuples of a value lie
 first:
 
     input 0   | touched  untouched | touched  untouched | ..
@@ -84,7 +84,7 @@ def kernel_members(
 class MemberGroups:
     """`bounds` are first, middle and last by input and value: places in `members`, which has the inputs in sequence.
 
-    `members` are places of tuples in their own input; `ts`, `exp` and `end` are theirs.
+    `members` are places of tuples in their own input; `ts`, `exp` and `end` are the tuples'.
     """
 
     bounds: Int64s
@@ -109,7 +109,7 @@ class MemberGroups:
 def groups(
     sides: Sequence[Lifetimes], codes: Sequence[Int64s], named: Sequence[NDArray[np.bool_]], low: int
 ) -> MemberGroups:
-    """By value; `named` are the tuples whose value equals anything. Who expired before `low` is left out."""
+    """Group tuples by value; `named` are the tuples that may match. Tuples that expired before `low` are left out."""
     touched = [side.touched for side in sides]
     wanted = [names & (side.tuples.exp > low) for side, names in zip(sides, named, strict=True)]
     keys = np.concatenate([own[hit & use] for own, hit, use in zip(codes, touched, wanted, strict=True)])

@@ -1,11 +1,11 @@
 """Keys as integers: equal numbers mean equal keys. Exact: nothing is hashed away.
 
-Whole numbers, dates and timestamps are their own numbers. Other columns, and several, are numbered by Arrow's
-dictionaries over everything that is compared. As in Spark, NaN equals NaN and -0.0 equals 0.0.
+Whole numbers, dates and timestamps are their own numbers. Arrow's dictionaries number other columns, and several
+columns together, over all compared rows. As in Spark, NaN equals NaN and -0.0 equals 0.0.
 
 `dense_codes` numbers the rows of one call. `KeyNumbers` finds values again over many calls, by a hash table with open
-addressing: to find a row costs the same however many are known. A column that is no whole number costs as much as it
-has different values: Arrow's dictionaries are made anew in each call.
+addressing: finding a row costs the same however many are known. A column that is no whole number costs as much as it
+has different values, because Arrow's dictionaries are made anew in each call.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def _is_same(one: Int64s, other: Int64s) -> bool:
 
 @njit(cache=True)
 def kernel_numbers(rows: Int64s, known: Int64s, number: int, slots: Int64s) -> tuple[Int64s, int]:
-    """The numbers of rows, and how many are known after them: those that are new get the next number.
+    """The numbers of rows, and how many are known after them: new rows get the next numbers.
 
-    `known` has the rows that are numbered already, by their numbers, and room for all that are new; so has `slots`,
-    whose length is a power of two. Both are changed in place.
+    `known` has the numbered rows, by their numbers, and room for all new ones; so has `slots`, whose length is a power
+    of two. Both are changed in place.
     """
     found = np.empty(len(rows), np.int64)
     for at in range(len(rows)):
@@ -69,7 +69,7 @@ NO_KEY = -1
 def dense_codes(tables: Sequence[pa.Table], columns: Sequence[Sequence[str]], *, null_safe: bool) -> list[Codes]:
     """Numbers 0, 1, .. for the keys of several tables; `columns` names each table's key columns.
 
-    Where NULL equals nothing, a row with a NULL key has the number `NO_KEY`.
+    If NULL equals nothing, a row with a NULL key has the number `NO_KEY`.
     """
     lengths = [table.num_rows for table in tables]
     combined, nulls = np.zeros(sum(lengths), dtype=np.int64), np.zeros(sum(lengths), dtype=np.bool_)
@@ -145,7 +145,7 @@ def whole(column: pa.ChunkedArray) -> Codes:
     return np.asarray(column.cast(pa.int64()), dtype=np.int64)
 
 
-# NULLs of so many columns are the bits of one more number.
+# The NULLs of this many columns are the bits of one more number.
 _BITS = 62
 
 
@@ -189,7 +189,7 @@ class KeyNumbers:
         return keys
 
     def _make_room(self, number: int) -> None:
-        """Twice as much each time: every row is moved but a few times."""
+        """Double the room each time: every row is moved a few times only."""
         if number > len(self._known):
             larger = np.empty((max(number, 2 * len(self._known)), self._known.shape[1]), dtype=np.int64)
             larger[: self._number] = self._known[: self._number]

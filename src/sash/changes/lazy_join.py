@@ -1,8 +1,8 @@
 """Lazy evaluation of multi-way joins (thesis 5.2, algorithms 4 and 5): results once per interval, with counts of work.
 
-    4  once per interval the tuples that came since probe together, each join value once; what would expire before the
-       next evaluation is removed at the end of this one
-    5  .. with restore: what expired since the last evaluation takes part: results are found that came and went
+    4  once per interval the new tuples probe together, each join value once; tuples that would expire before the
+       next evaluation are removed at the end of this one
+    5  .. with restore: tuples that expired since the last evaluation take part: it finds results that came and went
 
 No query runs these algorithms yet: plans run `MultiJoinOp`. The eager algorithms 2 and 3 are in papers/joins,
 where all four are compared.
@@ -53,7 +53,7 @@ Arguments = tuple[Int64s, Int64s, Int64s, Int64s, Int64s, Int64s, Int64s, Boolea
 
 @dataclass(frozen=True)
 class Tuples:
-    """What arrives, in order of time and at one instant negative tuples first. Times are not negative.
+    """The arriving tuples, in order of time and at one instant negative tuples first. Times are not negative.
 
     `back` is the place of the tuple that a negative one takes back, -1 for all others. A join value is a number.
     """
@@ -67,7 +67,7 @@ class Tuples:
 
 @dataclass(frozen=True)
 class JoinResults:
-    """Results in the order in which they were found, and what they cost.
+    """Results in the order in which they were found, and their cost.
 
     `members` are the places of a result's tuples by stream; `reported` is when it was found: at its own `ts`, or at an
     evaluation. `probed` are tuples that were looked at in other windows, `compared` those whose join value was.
@@ -84,7 +84,7 @@ class JoinResults:
 
 
 def arguments(tuples: Tuples, order: Order, patterns: Sequence[UpdatePattern]) -> Arguments:
-    """What the kernels of all algorithms are given."""
+    """The arguments of the kernels of all algorithms."""
     orders = np.array([probing_order(order, place) for place in range(len(order))], dtype=np.int64)
     fifo = np.array([pattern <= UpdatePattern.WEAKEST for pattern in patterns])
     return tuples.stream, tuples.value, tuples.ts, tuples.exp, tuples.back, np.array(order), orders, fifo
@@ -127,7 +127,7 @@ def remove(
     gone: int, until: int, window: int, bucket: int, fifo: bool,
     exp: Int64s, heads: Int64s, tails: Int64s, following: Int64s,
 ) -> bool:  # fmt: skip
-    """Take tuple `gone` out of a bucket (-1: none), and all whose `exp` is not after `until`; whether it was there."""
+    """Remove tuple `gone` from a bucket (-1: none), and all whose `exp` is not after `until`; whether it was there."""
     before, place, hit = -1, heads[window, bucket], False
     while place >= 0:
         after = following[place]
@@ -151,7 +151,7 @@ def remove(
 def clean(
     until: int, besides: int, fifo: Booleans, exp: Int64s, heads: Int64s, tails: Int64s, following: Int64s
 ) -> None:
-    """Remove what has expired from every window but one (-1: from all)."""
+    """Remove expired tuples from every window but one (-1: from all)."""
     for window in range(heads.shape[0]):
         for bucket in range(heads.shape[1]):
             if window != besides:
@@ -166,13 +166,13 @@ def probe(
 ) -> Results:  # fmt: skip
     """ComputeJoin: `group` are tuples of one stream with one join value, `turn` the order, their stream first.
 
-    Tuples that expired by `since` are passed over. `together`: results whose members never lived at one time are left
-    out. A result appears when its last member came; it is reported `now`.
+    Tuples that expired by `since` are skipped. `together`: results whose members never lived at one time are left out.
+    A result appears when its last member came; it is reported `now`.
     """
     inputs = len(turn)
     wanted, bucket = value[group[0]], value[group[0]] % heads.shape[1]
     at, picked = np.empty(inputs, np.int64), np.empty(inputs, np.int64)
-    # Of what is picked up to a depth: when all had come, when the first expires.
+    # For the tuples picked up to a depth: when all had come, when the first expires.
     came, expires = np.empty(inputs, np.int64), np.empty(inputs, np.int64)
     came[0], expires[0] = -1, _NEVER
     depth = 1
@@ -202,7 +202,7 @@ def probe(
             found = counts[FOUND]
             if keep and found == members.shape[1]:
                 members, times = _wider(members, 2 * found), _wider(times, 2 * found)
-            # Results that are not kept are written one over the other, and returned all the same.
+            # Results that are not kept overwrite each other, and only their number counts.
             slot = found if keep else found % members.shape[1]
             picked[turn[0]] = each
             for stream in range(inputs):
@@ -236,7 +236,7 @@ def kernel_lazy(
             if gone < 0:
                 continue
             window, results = stream[place], counts[FOUND]
-            # Results that were reported are taken back; what only came since the last evaluation is in none.
+            # Take back reported results; a tuple that came since the last evaluation is in none.
             if gone < first and (
                 timestamps or remove(gone, -1, window, value[gone] % buckets, False, exp, heads, tails, following)
             ):

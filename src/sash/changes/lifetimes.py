@@ -1,7 +1,7 @@
-"""Tuples with the times at which they really end: a tuple that is taken back ends before its `exp`.
+"""Tuples with their real ends: a tuple that is taken back ends before its `exp`.
 
-`Identities` names results that are replaced: a value of a counted DISTINCT, the row of a group. Each time one appears
-it gets a new number; the row that takes it back has the same number.
+`Identities` names results that are replaced: a value of a counted DISTINCT, the row of a group. A result gets a new
+number each time it appears; the negative tuple that takes it back has the same number.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Lifetimes:
 
     @property
     def out(self) -> NDArray[np.int64]:
-        """When a tuple leaves, one way or the other."""
+        """When a tuple leaves: at its expiry, or when it is taken back."""
         return np.minimum(self.tuples.exp, self.end)
 
     @property
@@ -42,7 +42,7 @@ class Lifetimes:
 
     @property
     def touched(self) -> NDArray[np.bool_]:
-        """What came or was taken back in this epoch."""
+        """The tuples that came or were taken back in this epoch."""
         return self.is_new | (self.end < NEVER)
 
     def before(self, epoch: Epoch) -> NDArray[np.bool_]:
@@ -57,7 +57,7 @@ class Lifetimes:
         return np.flatnonzero((self.out >= epoch.low) & (self.out < epoch.high))
 
     def settle(self, buffer: Buffer, now: int) -> None:
-        """Leave in the buffer what lives after `now`."""
+        """Keep in the buffer the tuples that live after `now`."""
         gone = self.end < NEVER
         if gone[: self.stored].any():
             buffer.drop(gone[: self.stored])
@@ -68,7 +68,7 @@ class Lifetimes:
 
 
 def lifetimes(buffer: Buffer, arrived: Changes) -> Lifetimes:
-    """What the buffer holds and what arrived; each negative tuple ends the one that it takes back."""
+    """The stored and the arrived tuples; each negative tuple ends the tuple that it takes back."""
     new = arrived.where(arrived.sign > 0)
     tuples = in_sequence([*buffer.tuples(), new])
     end = np.full(len(tuples), NEVER, dtype=np.int64)
@@ -93,7 +93,7 @@ def in_sequence(parts: Sequence[Changes]) -> Changes:
 
 
 def _matched(tuples: Changes, taken_back: Changes) -> NDArray[np.int64]:
-    """The place of the tuple that each negative one takes back: the last before it with the same ids.
+    """The place of the tuple that each negative one takes back: the last one before it with the same ids.
 
     A tuple may come, go and come again under the same ids, never twice at a time.
     """
@@ -112,7 +112,7 @@ def _matched(tuples: Changes, taken_back: Changes) -> NDArray[np.int64]:
 
 
 class Identities:
-    """`keys` tell results apart (all columns by default); the ones that stand are stored with their numbers."""
+    """`keys` identify results (all columns by default); standing results are stored with their numbers."""
 
     def __init__(self, name: str, schema: pa.Schema, keys: Sequence[str] | None = None) -> None:
         self._name = name
@@ -120,7 +120,7 @@ class Identities:
         self._keys = list(schema.names if keys is None else keys)
 
     def named(self, found: Changes, state: WorkingState) -> Changes:
-        """Changes of which those of one key alternate between appearing and being taken back, with their ids."""
+        """Changes with ids; those of one key alternate between appearing and being taken back."""
         stored = [*Fifo(state.chunks(self._name)).tuples(), Changes.none(self._schema, 1)][0]
         numbers = np.full((len(found), 1), -1, dtype=np.int64)
         appears = found.sign > 0

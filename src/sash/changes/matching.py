@@ -7,9 +7,9 @@
 With v1 left and v2 right tuples of a key, negation shows v1 - v2 of the left ones (none if that is negative),
 intersection the lesser of v1 and v2; the anti join shows all while v2 is 0, the semi join all while it is not.
 
-By the procedure of the thesis, what is shown are at any time the youngest live tuples, as many as the rule says.
-Printed as it is, the procedure breaks its equation twice: a right expiry needs v1 > v2 (not >=), and the expiry of a
-left tuple that is not shown may take back one that is. Both follow here from the counts.
+By the procedure of the thesis, the shown tuples are at any time the youngest live ones, as many as the rule says. As
+printed, the procedure breaks its equation twice: a right expiry needs v1 > v2 (not >=), and the expiry of a hidden left
+tuple may take back a shown one. Both follow here from the counts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sash.changes.operator import Epoch, StoredInput
 from sash.core.changes import Changes
 
 Int64s = NDArray[np.int64]
-# How many of v1 left tuples are shown beside v2 right ones.
+# The rules: how many of v1 left tuples are shown beside v2 right ones.
 EXCEPT_ALL, WITHOUT_MATCH, INTERSECT_ALL, WITH_MATCH = range(4)
 
 
@@ -66,8 +66,8 @@ def kernel_matching(
     """Left tuples lie in order of (key, ts), key k from starts[k] on; `by_out` are their places by (key, out).
 
     The right input is times only: of arrivals (-1: before the epoch) and of departures, each in order per key.
-    What is shown are always the youngest: `edge` is the first place of a key that may be shown.
-    Returns times, places of left tuples and signs of what appears and what is taken back.
+    The shown tuples are always the youngest: `edge` is the first place of a key that may be shown. Returns times,
+    places of left tuples and signs of tuples that appear and are taken back.
     """
     changes, found = np.empty((16, 3), np.int64), 0
     alive, visible = np.zeros(len(ts), np.bool_), np.zeros(len(ts), np.bool_)
@@ -79,7 +79,7 @@ def kernel_matching(
         right = _after(right_came, right_first, right_last, low - 1)
         v1, v2 = came - first, right - right_first
         alive[first:came] = True
-        # What was shown before the epoch is what the counts before it say.
+        # The counts before the epoch say how many tuples were shown before it.
         count = shown(rule, v1, v2)
         edge, _ = _move_edge(alive, visible, came, first, 0, count, low, changes, found)
         while True:

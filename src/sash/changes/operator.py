@@ -1,4 +1,4 @@
-"""What every physical operator is, how it stores its inputs, and shares of a join's results.
+"""The interface of physical operators, how an operator stores its inputs, and shares of a join's results.
 
 Several tasks may work on one bucket of a join, each with the whole bucket before it and a share of the results to find
 (docs/architecture/spark.md, divided buckets). The work is divided, never the state. Results that must wait (SLIDE)
@@ -58,13 +58,13 @@ _SLOTS = 1 << 16
 
 @dataclass(frozen=True)
 class Share:
-    """The results of which number `number` of `of` tasks is in charge."""
+    """The results that task `number` of `of` tasks finds."""
 
     number: int = 0
     of: int = 1
 
     def taken(self, codes: Sequence[Int64s], touched: Sequence[Booleans], named: Sequence[Booleans]) -> list[Booleans]:
-        """Which of the tuples that have a join value (`named`) it takes, input by input.
+        """Which of the tuples with a join value (`named`) the share takes, input by input.
 
         `codes` are the join values as numbers, `touched` the tuples that came or were taken back in the epoch. They
         must be the same, and in the same order, for all shares.
@@ -79,7 +79,7 @@ class Share:
         ]
 
     def part(self, number: int) -> Booleans:
-        """Which of some tuples it takes; all shares have the same tuples in the same order."""
+        """Which of some tuples the share takes; all shares have the same tuples in the same order."""
         return _mixed(np.arange(number)) % self.of == self.number
 
 
@@ -99,14 +99,14 @@ def _counts(slots: Int64s) -> Int64s:
 
 
 def _mixed(numbers: Int64s) -> Int64s:
-    """Spread numbers that have a pattern: every other tuple may have the same value."""
+    """Mix numbers, so that a pattern in the values does not fill one slot."""
     spread = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return (spread >> np.uint64(33)).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """The instants to process: low <= t < high; of a join's results a share, where several tasks find them.
+    """The instants to process: low <= t < high; and a share of a join's results, if several tasks find them.
 
     `begins`: the first tuple of all streams comes after this. None before there is one, or where no operator needs it.
     """

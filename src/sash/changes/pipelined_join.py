@@ -6,7 +6,7 @@
     space   the live tuples of the inputs; neither results nor intermediate results are stored
 
 Tuples with one join value probe the others together, in an order that `plan.join_order` decides in every epoch. A probe
-finds exactly the tuples of its value, so the order matters less than to the algorithms of the thesis.
+finds exactly the tuples of its value, so the order matters less than in the algorithms of the thesis.
 
 The rule of deltas finds each combination with a touched tuple once. With T the touched tuples of an input, U the others
 and A all of them, the changes are T0 A1 A2 + U0 T1 A2 + U0 U1 T2. A combination grows by one input at a time; as soon
@@ -37,13 +37,13 @@ def kernel_combinations(
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     """`bounds` are those of `Groups`; `orders[i]` is the order in which touched tuples of input i meet the others.
 
-    Returns the members' places by input, and when each combination appears, expires, and is taken back. Left out are
-    those that were there before `low` and are not taken back.
+    Returns the members' places by input, and when each combination appears, expires, and is taken back. Combinations
+    that were there before `low` and are not taken back are left out.
     """
     inputs, keys = bounds.shape[1], bounds.shape[2]
     begin, stop, at = np.empty(inputs, np.int64), np.empty(inputs, np.int64), np.empty(inputs, np.int64)
     picked = np.empty(inputs, np.int64)
-    # Of what is picked before a depth: when all had come, when the first expires, when the first is taken back.
+    # For the tuples picked before a depth: when all had come, when the first expires, when the first is taken back.
     came, expires, ends = np.empty(inputs, np.int64), np.empty(inputs, np.int64), np.empty(inputs, np.int64)
     came[0], expires[0], ends[0] = -_LATEST, _LATEST, _LATEST
     size, found = 64, 0

@@ -8,10 +8,10 @@
     time    one pass over the changes of an epoch
     space   the changes since the last multiple
 
-What happens between two multiples waits for the second. A row may come and go several times in between: of all that
-happens to one row, known by its ids, only the difference counts.
+A change between two multiples waits for the second. A row may come and go several times in between: of all changes of
+one row, known by its ids, only the difference counts.
 
-Of a divided join (operator.py) each task lets its own results wait, and shows a part of those that waited already.
+In a divided join (operator.py) each task lets its own results wait, and shows a part of the results that waited before.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SampledOp:
         self.schema = node.schema
         self.width = width
         self._multiples, self._restore, self._slide = Multiples(node.slide, node.offset), node.restore, node.slide
-        # A chunk has no signs: what comes and what is taken back wait apart.
+        # A chunk has no signs: positive and negative changes wait apart.
         self._names = (f"{path}.come", f"{path}.back")
 
     def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
@@ -60,10 +60,10 @@ class SampledOp:
         return self._seen(in_sequence(ready)).in_order()
 
     def _ready(self, name: str, new: Changes, state: WorkingState, epoch: Epoch) -> Changes:
-        """What the multiples of the epoch show; the others wait. Taken back or not, all have the sign + here."""
+        """The changes that the multiples of the epoch show; the others wait. All changes have the sign + here."""
         new = replace(new, sign=np.ones(len(new), dtype=np.int8))
         buffer = Fifo(state.chunks(name))
-        # Chunks of which no multiple has come stay as they are.
+        # Chunks without a multiple in the epoch stay as they are.
         due = [chunk for chunk in buffer.chunks if self._multiples.after(chunk.tuples.ts.min()) < epoch.high]
         buffer.chunks = [chunk for chunk in buffer.chunks if chunk not in due]
         every = in_sequence([*(chunk.tuples for chunk in due), new])

@@ -1,9 +1,8 @@
 """INTERSECT and EXCEPT of two windows at the multiples of SLIDE, from one index with two counts per value.
 
-Spark counts (side, pane, value). At a multiple the sub-windows that have left either window are taken back from the
-index, those that are over by then are attached, and the answer is one pass over the index (Golab, Garg and Özsu 2003,
-7.2.3). No tuple is ever seen here. A relation that has become empty answers once and then rests; where nothing is in
-the windows, time jumps.
+Spark counts (side, pane, value). At a multiple the index takes back the sub-windows that have left either window,
+attaches those that are over by then, and answers by one pass over its values (Golab, Garg and Özsu 2003, 7.2.3). No
+tuple comes here. A relation that has become empty answers once and then rests; while the windows are empty, time jumps.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def counts_schema(type: pa.DataType) -> pa.Schema:
 
 
 class SetWindows:
-    """One query. `absorb` what was counted, then `advance` to a time by which all of it has come."""
+    """One query. `absorb` counts, then `advance` to a time by which all of them have come."""
 
     def __init__(self, asked: WindowedSet) -> None:
         self._asked = asked
@@ -45,7 +44,7 @@ class SetWindows:
         self._windows = [
             CountedWindow(self._index, number, side.length // asked.pane) for number, side in enumerate(asked.sides)
         ]
-        # By the ends of panes and by side, what was counted of panes that are not over.
+        # The counts of panes that are not over, by the ends of panes and by side.
         self._waiting: dict[Micros, dict[int, list[pa.Table]]] = {}
         self._now: Micros | None = None
         self.empty = EmptyOnce()
@@ -63,7 +62,7 @@ class SetWindows:
     # -- counts come ---------------------------------------------------------------------------------
 
     def counts(self, side: int, panes: pa.Array, column: pa.Array, counts: pa.Array) -> pa.Table:
-        """What a window's own column becomes on its way to the set operation; see `counts_schema`."""
+        """Convert a window's own column to the values of the set operation; see `counts_schema`."""
         asked = self._asked.sides[side]
         values, kept = _values(asked, column)
         rows = pa.table([panes, counts], names=[_PANE, _COUNT]).take(pa.array(kept))
@@ -71,7 +70,7 @@ class SetWindows:
         return pa.table([sides, rows[_PANE], values, rows[_COUNT]], schema=counts_schema(self._asked.type))
 
     def absorb(self, counts: pa.Table) -> None:
-        """In any order, and of a value more than once."""
+        """Take counts in any order; a value may come more than once."""
         if not len(counts):
             return
         panes, sides = (np.asarray(counts[name], dtype=np.int64) for name in (_PANE, _SIDE))
@@ -104,7 +103,7 @@ class SetWindows:
                 wakes = None
 
     def _next_multiple(self, over: Sequence[Micros], begins: Micros | None, wakes: Micros | None) -> Micros | None:
-        """The next one at which something may be to say."""
+        """The next multiple at which there may be an answer."""
         after = over[-1:]
         if self._now is None:
             after = [*after, begins + 1] if begins is not None else after
@@ -115,7 +114,7 @@ class SetWindows:
         return multiple_at_or_after(min(after), self._asked.slide, self._asked.offset) if after else None
 
     def _slide(self, multiple: Micros, over: list[Micros]) -> None:
-        """Both windows end here; `over` are panes that have waited, the oldest last."""
+        """Slide both windows to a multiple; `over` are panes that have waited, the oldest last."""
         begins = [multiple - side.length for side in self._asked.sides]
         for window, begin in zip(self._windows, begins, strict=True):
             window.evict(begin)
@@ -134,7 +133,8 @@ class SetWindows:
     # -- recovery ------------------------------------------------------------------------------------
 
     def save(self) -> tuple[dict[str, Any], list[pa.Table]]:
-        """What a checkpoint keeps: sub-windows as values (or groups) and counts. The index is made again from them."""
+        """The state for a checkpoint: sub-windows as values (or groups) and counts, from which `load` makes the
+        index."""
         state: dict[str, Any] = {"now": self._now, "had_rows": not self.empty.rests}
         if isinstance(self._index, GrowingGroupIndex):
             state["shift"] = self._index.shift
@@ -163,7 +163,7 @@ class SetWindows:
         return pa.table([*places, values, counts], schema=counts_schema(type))
 
     def load(self, state: Mapping[str, Any], tables: Sequence[pa.Table]) -> None:
-        """The inverse of `save`, into windows that have nothing yet."""
+        """The inverse of `save`, into empty windows."""
         inside, waiting = tables
         self.absorb(inside)
         stored, self._waiting = self._waiting, {}

@@ -4,14 +4,14 @@
                             (`pending`)                                      ├──► .. ──► changes
     changes of the stages below, those of the epoch ─────────────────────────┘ (state in between)
 
-Most plans are one stage; `StagePlan` says which part of a plan it is. A join with a table has the table as one more
-input: the versions of its rows that this epoch needs come along with it.
+Most plans are one stage; `StagePlan` says which part of a plan a stage is. A join with a table has the table as one
+more input: the versions of its rows for this epoch.
 
 A stage is a value: it has no state of its own. An epoch takes the bucket's state and what arrived, and gives the
 changes and the state after. The same code runs in the Sash process and on Spark's executors.
 
-Between two stages each change goes to the bucket of its row's key in the stage above. What a bucket gets of one instant
-is in the order of the buckets that it came from, and within each as it came out: the same on every run.
+Between two stages each change goes to the bucket of its row's key in the stage above. The changes of one instant in a
+bucket are in the order of their source buckets, and within each in the order of output: the same on every run.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ class _Given:
 
 
 class Stage:
-    """`plan` is a whole plan; its windows are numbered from left to right. `part` is what runs here, by default all.
+    """`plan` is a whole plan; its windows are numbered from left to right. `part` runs here, by default all of it.
 
-    `named` keeps the ids of results. Equal rows are then told apart, so one that replaces another is a change.
+    `named` keeps the ids of results. Then equal rows differ by id, so replacing a row by an equal one is a change.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Stage:
     ) -> None:
         self.plan = plan
         self.schemas = [window.schema for window in windows(plan)]
-        # All operators, also those of other stages: what is above says how the results of this one are announced.
+        # All operators, also those of other stages: the operators above decide how results are announced.
         self._operators = build(plan, partitions, strategy, named=named)
         self._nodes = dict(_paths(plan, ""))
         self._places = {path: place for place, path in enumerate(_windows(self._nodes))}
@@ -117,9 +117,9 @@ class Stage:
     ) -> tuple[Changes, State]:  # fmt: skip
         """Process the instants low <= t < high. Tuples from `high` on wait; those before `low` are late: left out.
 
-        `tables` has, by table, what changes in the epoch, and of a non-retroactive one what its tuples may find.
-        `exchanged` has the changes of the epoch from the stages below, by their paths. All shares of a bucket's results
-        give the same state, but for what each has added to it (`State.own`). `begins` as in `Epoch`.
+        `tables` has, by table, the changes of the epoch, and for a non-retroactive table the versions that its tuples
+        may find. `exchanged` has the changes of the epoch from the stages below, by their paths. All shares of a
+        bucket's results give the same state, except for their own additions (`State.own`). `begins` as in `Epoch`.
         """
         assert share.of == 1 or self.is_divisible, "operators with state need all changes"
         working, epoch = WorkingState(state, bucket.number, bucket.of), Epoch(low, high, share, begins)
@@ -143,7 +143,7 @@ class Stage:
         return found
 
     def _numbering(self) -> list[str]:
-        """Where results get ids of their own, because an operator above needs them."""
+        """The paths where results get their own ids, because an operator above needs them."""
         return [path for path, node in self._nodes.items() if isinstance(node, Outliving) and self.width_of(path)]
 
     def _take(
@@ -156,7 +156,7 @@ class Stage:
             due = chunk.tuples.ts < epoch.high
             if due.any():
                 waited.append(chunk.tuples.where(due))
-            # What still waits keeps its place: equal timestamps stay in the order in which they came.
+            # Waiting tuples keep their places: equal timestamps stay in the order in which they came.
             if not due.all():
                 chunks.append(Chunk(chunk.tuples.where(~due)) if due.any() else chunk)
         buffer.chunks = chunks
@@ -210,7 +210,7 @@ def numbers_of_buckets(plan: Sequence[StagePlan], most: int) -> tuple[int, ...]:
 
 
 def run_stages(plan: Sequence[StagePlan], buckets: Sequence[int], step: StepOfBucket) -> Changes:
-    """An epoch of all stages, one after the other, here: the changes of the answer."""
+    """Run an epoch of all stages here, one after the other; the result is the changes of the answer."""
     arrived: dict[str, list[Mapping[str, Changes]]] = {}
     found: list[Changes] = []
     above = consumers(plan)
@@ -242,7 +242,7 @@ def exchanged(parts: Sequence[Changes], target: Target, buckets: int) -> list[Ch
 
 
 def goes_to(bucket: int, targets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """What a bucket gets of something with these targets."""
+    """Which of some rows with these targets a bucket gets."""
     return (targets == bucket) | (targets == ALL)
 
 
@@ -254,5 +254,5 @@ def targets_of(changes: Changes, target: Target, buckets: int) -> NDArray[np.int
 
 
 def answer(found: Changes, buckets: int) -> Changes:
-    """The changes of the answer from those of its buckets: what one takes back and another gives has not changed."""
+    """The changes of the answer from those of its buckets: a row that one bucket takes back and another gives stays."""
     return net(found) if buckets > 1 else found

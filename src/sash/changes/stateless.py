@@ -33,7 +33,7 @@ class TimeWindowOp:
 
 @dataclass
 class SelectOp:
-    """Tuples of which the condition is true."""
+    """Tuples for which the condition is true."""
 
     schema: pa.Schema
     condition: Expression
@@ -61,8 +61,8 @@ class ProjectOp:
 
 
 class CanonicalKeysOp:
-    """Another operator, whose first input has one zero and one NaN in its keys: -0.0 and 0.0 are one group, and the
-    order of arrival must not decide which of them is its key. Spark gives out 0.0."""
+    """Wraps an operator: its first input gets one zero and one NaN in its keys. -0.0 and 0.0 are one group, and the
+    order of arrival must not decide which of them is its key. Spark outputs 0.0."""
 
     def __init__(self, operator: Operator, keys: Sequence[str]) -> None:
         self.schema = operator.schema

@@ -1,12 +1,12 @@
 """Windows that keep tuples.
 
 RowWindowOp        the last n tuples, of the stream or of each value of PARTITION BY (thesis 2.3.2). A tuple leaves when
-                   the n-th after it comes, which nobody knows beforehand: a negative tuple takes it back. One that
+                   the n-th after it comes, at an unknown time: a negative tuple takes it back. A tuple that
                    comes and is pushed out at the same instant is never seen. Space: n tuples, per value.
 NegativeWindowOp   the window of the negative tuple approach (2.3.3): every expiry is announced, so each tuple is
                    processed twice. Space: the tuples of the window.
-OutlivingOp, ResultRowsOp, StampedOp   results that outlive their internal windows, and windows over results as they are
-                   generated (3.3.2, 3.3.3).
+OutlivingOp, ResultRowsOp, StampedOp   results that outlive their internal windows, and windows over results in the
+                   order of generation (3.3.2, 3.3.3).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class StampedOp:
 
 
 class OutlivingOp:
-    """Results without what would take them back; the columns `by` say when each of them ends."""
+    """Results without their negative tuples; the columns `by` say when each result ends."""
 
     def __init__(self, node: Outliving, name: str, width: int) -> None:
         self.schema = node.schema
@@ -118,7 +118,7 @@ class OutlivingOp:
         self._name = name
 
     def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
-        # A group's row that is replaced by an equal one is none; a tuple that is like the one it pushes out is one.
+        # A group's row that is replaced by an equal row is no new result; a tuple that pushes out an equal one is.
         changes = net(inputs[0]) if self._replaced else inputs[0]
         changes = changes.where(changes.sign > 0)
         found = appended(changes.rows.select(self.schema.names), changes.ts, state, self._name, self.width)
@@ -129,7 +129,7 @@ class OutlivingOp:
 
 
 class ResultRowsOp(RowWindowOp):
-    """The last n results. Those of one instant have no order of their own: their values give it."""
+    """The last n results. Results of one instant are ordered by their values."""
 
     def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         return super().step([_by_value(inputs[0])], state, epoch)

@@ -1,4 +1,4 @@
-"""Where `sash run` sends answers as they come: JSON lines on stdout, a Parquet file per answer."""
+"""The output of `sash run`: JSON lines on stdout, a Parquet file per answer."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def write_json(record: dict[str, Any]) -> None:
 class ParquetAnswers:
     """`DIR/<query>/<as of>.parquet`, with the column `as_of` first; over row-based windows `<as of>-<rows>.parquet`.
 
-    A file is named by what it answers, so an answer that comes again after a crash replaces itself; it appears
-    under its name only when it is whole.
+    A file is named by its answer, so an answer that comes again after a crash replaces itself; a file appears under its
+    name only when it is complete.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -99,7 +99,7 @@ def _free_name(name: str, taken: list[str]) -> str:
 
 
 def folder_name(query: str) -> str:
-    """A query's name as the name of a folder, whatever is in it.
+    """A query's name as the name of a folder, whatever characters it has.
 
     >>> folder_name("big_talkers"), folder_name("a/b c"), folder_name("..")
     ('big_talkers', 'a%2Fb%20c', '%2E.')
@@ -112,9 +112,9 @@ def folder_name(query: str) -> str:
 
 
 class Sinks:
-    """Passes each answer on to all sinks; the first thing that goes wrong is kept, and `stop` is called.
+    """Passes each answer on to all sinks; keeps the first error, and then calls `stop`.
 
-    The engine calls this on its own thread and goes on whatever a subscriber raises, so the command has to be told.
+    The engine calls this on its own thread and ignores errors of subscribers, so the command needs `stop`.
     """
 
     def __init__(self, sinks: list[Sink], stop: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Where the command line writes: results to stdout, everything about them to stderr."""
+"""The output of the command line: results to stdout, everything about them to stderr."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DONE, INPUT_ERROR, INTERRUPTED = 0, 1, 130
 
 
 def stdout_console() -> Console:
-    """Results. In a pipe nothing is wrapped or cut: the next program wants it whole."""
+    """The console for results. In a pipe nothing is wrapped or cut: the next program needs everything."""
     wide = None if sys.stdout.isatty() else 10_000
     return Console(width=wide, highlight=False, markup=False, emoji=False)
 
@@ -45,7 +45,7 @@ def print_error(console: Console, message: str, where: str | None = None) -> Non
 
 @contextmanager
 def reporting_errors(where: str | None = None) -> Iterator[None]:
-    """A mistake in the user's input is one message and exit code 1, never a traceback."""
+    """Report a mistake in the user's input as one message and exit code 1, never as a traceback."""
     try:
         yield
     except SashError as error:
@@ -68,7 +68,7 @@ class _LineHandler(logging.Handler):
 
 @contextmanager
 def logging_to(show: Callable[[Text], object]) -> Iterator[None]:
-    """Sash's warnings as lines for the user; other libraries' chatter nowhere."""
+    """Show Sash's warnings as lines for the user; hide other libraries' logs."""
     ours, root = logging.getLogger("sash"), logging.getLogger()
     lines, nowhere = _LineHandler(show), logging.NullHandler()
     logging.captureWarnings(True)

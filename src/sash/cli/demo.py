@@ -1,4 +1,4 @@
-"""`sash demo`: an embedded packet stream, about twenty queries over it, and what sharing them saves."""
+"""`sash demo`: an embedded packet stream, about twenty queries over it, and the savings of sharing."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _register(session: Session, rate: int, seed: int) -> None:
 
 
 class _Ending:
-    """True when the demo has been shown for long enough, when the user has had enough, or when nothing comes."""
+    """True when the demo has run for long enough, when the user stops it, or when no tuples come."""
 
     def __init__(self, session: Session, duration: int, stopped: threading.Event) -> None:
         self._session = session
@@ -143,7 +143,7 @@ def _flood(row: dict[str, Any]) -> str:
 
 
 def closing_words(stats: dict[str, Any], queries: dict[str, str], seconds: float) -> str:
-    """What was done, and what it would have taken with a Spark job per query."""
+    """The work that was done, and the work of one Spark job per query."""
     stream = stats["streams"]["packets"]
     tuples, batches, tables = stats["tuples"], stream["micro_batches"], stream["pane_tables"]
     if not tuples:

@@ -60,7 +60,7 @@ def demo_queries(rate: int) -> dict[str, str]:
 
 
 def expansion(text: str) -> int:
-    """How many windows a tuple falls into: what Spark's window() would copy it to.
+    """How many windows a tuple falls into: Spark's window() would make as many copies.
 
     >>> expansion("SELECT SUM(v) FROM s [WINDOW 10 sec SLIDE 4 sec]")
     3
@@ -101,7 +101,7 @@ def packets(spark: SparkSession, rate: int, seed: int) -> DataFrame:
 
 
 def stages(rate: int, seed: int) -> list[list[str]]:
-    """Projections one after the other: each names what the next one uses."""
+    """Projections one after the other: each names the columns for the next one."""
     numbers = [f"{_uniform(seed, n)} AS u{n}" for n in range(1, 7)]
     shifted = f"second + {seed % FLOOD_EVERY}"
     flooding = f"pmod({shifted}, {FLOOD_EVERY}) >= {FLOOD_EVERY - FLOOD_LASTS} AND u1 < {FLOOD_SHARE}"
@@ -114,7 +114,7 @@ def stages(rate: int, seed: int) -> list[list[str]]:
 
 
 def _uniform(seed: int, number: int) -> str:
-    """A number in [0, 1) that depends on nothing but the row, the seed and which number it is."""
+    """A number in [0, 1) that depends only on the row, the seed and its own number."""
     return f"pmod(xxhash64(value, {seed}, {number}), 1000003) / 1000003D"
 
 

@@ -1,4 +1,4 @@
-"""The demo's live view: what the queries answer, and what answering them costs.
+"""The demo's live view: the answers of the queries, and their cost.
 
 ┌ header: event time, progress ───────────────┐
 │ vitals                                      │
@@ -244,7 +244,7 @@ class DemoView:
         return _panel(table, "Protocols and ports", "")
 
     def _queries(self) -> Panel:
-        """Every query's newest answer: as of when, and its first row."""
+        """Every query's newest answer: its time, and its first row."""
         grid = Table.grid(expand=True, padding=(0, 1))
         for _ in range(_QUERY_COLUMNS):
             grid.add_column(no_wrap=True)

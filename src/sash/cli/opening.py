@@ -1,7 +1,7 @@
 """Opening a session for a command, leaving it, signals, and options that several commands have.
 
-The JVM inherits file descriptor 2 when it is launched and keeps it. For the time of the launch that descriptor is a log
-file, so that the JVM disturbs neither a live view nor a pipe; the file is removed unless something went wrong in Spark.
+The JVM inherits file descriptor 2 when it is launched and keeps it. During the launch that descriptor is a log file, so
+that the JVM disturbs neither a live view nor a pipe; the file is removed unless something went wrong in Spark.
 
 A stop waits for the micro-batch in flight; a second Ctrl-C ends the process at once. PySpark's own handler would cancel
 the jobs of the micro-batch.
@@ -102,7 +102,7 @@ def _handling(handler: Callable[[int, FrameType | None], Any], *signals: signal.
 
 
 def interrupt_main_thread() -> None:
-    """Wake the main thread out of whatever it waits for, as Ctrl-C does."""
+    """Wake the main thread from any wait, as Ctrl-C does."""
     identifier = threading.main_thread().ident
     assert identifier is not None
     signal.pthread_kill(identifier, signal.SIGINT)
@@ -112,7 +112,7 @@ STARTING = "Starting Spark (5 to 7 seconds) ..."
 _SOON = 1.0
 _LOOK_SECONDS = 0.2
 
-# A session that the user would not wait for: the process must not wait for it at exit either.
+# The user did not wait for this session, so the process must not wait for it at exit either.
 abandoned = False
 
 
@@ -120,7 +120,7 @@ abandoned = False
 def open_session(
     messages: Console, checkpoint: str | None = None, settings: Settings | None = None, packages: str = ""
 ) -> Iterator[Session]:
-    """A session whose Spark runs; it is closed at the end, whatever happens."""
+    """Open a session whose Spark runs; close it at the end, whatever happens."""
     wanted = [name.strip() for name in packages.split(",") if name.strip()]
     log = _JvmLog()
     keep = False
@@ -171,7 +171,7 @@ def stop(session: Session, messages: Console) -> None:
 
 
 def _lost_spark(error: Exception) -> SourceError:
-    """py4j's own message may ask the JVM, which is what is missing."""
+    """The error about a lost Spark. py4j's own message may ask the JVM, which is gone."""
     return SourceError(
         f"Spark ended before the streams were stopped ({type(error).__name__}), as by a signal to all processes of the "
         "group, or for want of memory; with its checkpoint the same command goes on from the last commit"

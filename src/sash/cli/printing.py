@@ -1,4 +1,4 @@
-"""Answers, summaries and progress as people read them; bars and curves made of characters."""
+"""Answers, summaries and progress for people; bars and curves made of characters."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def answer_table(answer: Answer, limit: int) -> RenderableType:
 def one_time_table(text: str, table: pa.Table, limit: int) -> RenderableType:
     facts = metadata(table)
     if "as_of" not in facts:
-        # An archive to which nothing has come.
+        # An archive without rows.
         return arrow_table(table, limit, f"{text}, as of no time yet")
     as_of = datetime.fromisoformat(facts["as_of"])
     state = "" if facts["complete"] == "true" else ", window not complete yet"
@@ -84,7 +84,7 @@ def metadata(table: pa.Table) -> dict[str, str]:
 
 
 def arrow_table(table: pa.Table, limit: int, title: str | None = None) -> RenderableType:
-    """At most `limit` rows; what is left out is said below."""
+    """At most `limit` rows; a line below says how many are left out."""
     shown = Table(box=box.ROUNDED, header_style="cyan", border_style="dim")
     for field in table.schema:
         shown.add_column(Text(field.name), justify="right" if is_number(field.type) else "left", overflow="fold")
@@ -113,7 +113,7 @@ def cell(value: Any) -> Text:
 
 
 def moment(value: datetime) -> str:
-    """A time as short as it can be.
+    """The shortest spelling of a time.
 
     >>> moment(datetime(2026, 1, 1, 0, 0, 10, tzinfo=UTC))
     '2026-01-01 00:00:10'
@@ -122,7 +122,7 @@ def moment(value: datetime) -> str:
 
 
 def summary(stats: Mapping[str, Any]) -> str:
-    """What was done, in one line, and in a second one which tuples were not as they should be."""
+    """The work that was done, in one line, and in a second one the bad tuples."""
     streams = stats["streams"].values()
     seconds = sum(each["seconds_in_spark"] + each["seconds_in_sash"] for each in streams)
     answers = sum(each["answers"] for each in stats["queries"].values())
@@ -130,7 +130,7 @@ def summary(stats: Mapping[str, Any]) -> str:
         f"{count(stats['tuples'], 'tuple')} in {seconds:.1f} s ({stats['tuples_per_s']:,.0f} tuples/s)",
         count(answers, "answer"),
         f"{stats['joint_executions']:,} of {count(stats['executions'], 'execution')} joint",
-        # Queries that are never due together save nothing by it, whatever they share otherwise.
+        # Queries that are never due together save nothing by joint execution, whatever else they share.
         *([f"{stats['work_saved']:.0%} work saved"] if stats["work_saved"] >= 0.005 else []),
     ]
     lines = [", ".join(parts)]

@@ -137,7 +137,7 @@ class TextOutput:
 
 
 class JsonOutput:
-    """Lines for programs. Answers of registered queries are written by their sink."""
+    """Lines for programs. The sink writes the answers of registered queries."""
 
     def result(self, statement: Statement, result: pa.Table | str) -> None:
         record: dict[str, Any] = {"statement": title(statement)}
@@ -155,7 +155,7 @@ class JsonOutput:
 
 
 def execute(session: Session, statement: Statement) -> pa.Table | Query | str | None:
-    """A mistake that has no word in the script names its statement."""
+    """Execute a statement. An error without a place in the script names its statement."""
     try:
         return session.execute(statement)
     except CatalogError as error:
@@ -163,7 +163,7 @@ def execute(session: Session, statement: Statement) -> pa.Table | Query | str | 
 
 
 class Others:
-    """The queries that a checkpoint brings and that the script does not name."""
+    """The queries of a checkpoint that the script does not name."""
 
     def __init__(self, session: Session, prune: bool) -> None:
         self._queries = dict(session.queries)
@@ -171,11 +171,11 @@ class Others:
         self._prune = prune
 
     def remove(self, query: Query) -> None:
-        """The script registers it."""
+        """Remove a query that the script registers."""
         self._queries.pop(query.name, None)
 
     def settle(self, messages: Console) -> None:
-        """At the end of the script: drop them, or say that they go on."""
+        """At the end of the script: drop these queries, or say that they go on."""
         left = [query for query in self._queries.values() if self._session.queries.get(query.name) is query]
         if not left:
             return
@@ -208,7 +208,7 @@ class ScriptRun:
             query.subscribe(sinks)
 
     def all(self, statements: Sequence[Statement], trigger: str | None) -> int:
-        """Execute the statements, then read the streams: drained, or live with a trigger. The exit code."""
+        """Execute the statements, then read the streams: drained, or live with a trigger. Returns the exit code."""
         try:
             for statement in statements:
                 self._execute(statement)
@@ -232,7 +232,7 @@ class ScriptRun:
             self._drain()
         known = set(self._session.queries)
         result = execute(self._session, statement)
-        # What stores rows has to read them first, as a query has.
+        # A stream that stores rows, or an archive, has to be read first, as for a query.
         self._unread |= isinstance(statement, CreateStream | CreateArchive)
         if isinstance(result, Query):
             self._others.remove(result)
@@ -243,7 +243,7 @@ class ScriptRun:
         self._messages.print(f"{title(statement)}: done", style="dim")
 
     def _attach(self, query: Query, known: bool) -> None:
-        """A query that comes when its synopsis is there has answered already."""
+        """Attach the output to a query; one that came when its synopsis existed has answered already."""
         self._unread = True
         if not known:
             for answer in query.answers():
@@ -251,7 +251,7 @@ class ScriptRun:
             query.subscribe(self._sinks)
 
     def _drain(self) -> None:
-        """Read what is there, unless nothing has changed since that was done."""
+        """Read all input, unless nothing has changed since the last time."""
         if not self._unread:
             return
         with raising_interrupts(), showing_progress(self._session, self._messages, "Reading"):
@@ -259,7 +259,7 @@ class ScriptRun:
         self._unread = False
 
     def _live(self, trigger: str) -> None:
-        """Until Ctrl-C or SIGTERM; a second one does not wait for the micro-batch in flight."""
+        """Run until Ctrl-C or SIGTERM; a second one does not wait for the micro-batch in flight."""
         self._messages.print("Live; Ctrl-C ends. (--until-drained ends when everything has been read.)", style="dim")
         with stop_requested() as stopped:
             self._session.start(trigger)
@@ -280,7 +280,7 @@ class ScriptRun:
 
 
 def _leave_quietly() -> int:
-    """The reader of our pipe has left (`sash run --json | head`): nothing more is to be said, not even at exit."""
+    """Exit without a message: the reader of our pipe has left (`sash run --json | head`)."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     return READER_GONE

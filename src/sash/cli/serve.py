@@ -1,11 +1,11 @@
 """`sash serve`: execute a script, run its queries live, and answer over HTTP.
 
-    main thread     waits for Ctrl-C or SIGTERM, tells of streams that fail
+    main thread     waits for Ctrl-C or SIGTERM, reports streams that fail
     sash-server     the event loop of the web server
     Spark's own     micro-batches
 
-The address is taken before Spark starts: a port in use is told at once. A stream starts with its first query, which may
-come over HTTP. A stream that fails does not end the server, which goes on answering from what is there, and says so
+The address is taken before Spark starts: a port in use is reported at once. A stream starts with its first query, which
+may come over HTTP. A failed stream does not end the server, which goes on answering from the existing data, and says so
 (/api/health); the exit code says it in the end.
 """
 
@@ -138,7 +138,7 @@ def _execute(session: Session, statements: Sequence[Statement], messages: Consol
 
 
 class _Serving:
-    """A session that is served, from its start to its stop."""
+    """A served session, from its start to its stop."""
 
     def __init__(self, session: Session, messages: Console, stopped: threading.Event) -> None:
         self._session = session
@@ -149,7 +149,7 @@ class _Serving:
         self._tried: set[str] = set()
 
     def until_stopped(self, server: Server, trigger: str | None) -> int:
-        """Live with a trigger, else what the sources have now. The exit code."""
+        """Run live with a trigger, else read the current input. Returns the exit code."""
         stdout_console().print(server.url)
         with_token = "" if server.settings.token is None else f"; a browser comes in by {server.url}?token=<the token>"
         self._messages.print(f"Serving; Ctrl-C ends{with_token}", style="dim")
@@ -165,7 +165,7 @@ class _Serving:
         return INPUT_ERROR if self._session.state().name == FAILED else DONE
 
     def _start(self, trigger: str | None) -> None:
-        """All streams that have something to do."""
+        """Start all streams that have something to do."""
         self._tried |= set(self._session.unread)
         self._has_ended = False
         if trigger is None:
@@ -198,7 +198,7 @@ class _Serving:
             self._tell_failure(error)
 
     def _look(self, trigger: str | None) -> None:
-        """Tell how live streams have ended; a drain tells that itself."""
+        """Report how live streams have ended; a drain reports that itself."""
         try:
             if trigger is not None and self._tried and not self._has_ended and self._session.wait(0):
                 self._tell_end()

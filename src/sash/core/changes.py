@@ -38,7 +38,7 @@ class EmptyOnce:
     rests: bool = False
 
     def tells(self, rows: int) -> bool:
-        """Whether an answer of so many rows is told."""
+        """Whether an answer with this many rows is given."""
         told = rows > 0 or not self.rests
         self.rests = rows == 0
         return told
@@ -54,7 +54,7 @@ class UpdatePattern(IntEnum):
 
     @property
     def label(self) -> str:
-        """As the thesis and EXPLAIN write it."""
+        """The name in the thesis and in EXPLAIN."""
         return ("MON", "WKS", "WK", "STR")[self]
 
 
@@ -66,7 +66,7 @@ INSTANT = pa.timestamp("us", "UTC")
 
 @dataclass(frozen=True)
 class Changes:
-    """Columnar; in order of `ts`, and at one instant those that take back come first."""
+    """Columnar; in order of `ts`, and at one instant negative changes come first."""
 
     rows: pa.Table
     ts: NDArray[np.int64]
@@ -97,13 +97,13 @@ class Changes:
         return replace(self, ids=np.zeros((len(self), 0), dtype=np.int64))
 
     def in_order(self) -> Changes:
-        """By instant, those that take back first; equal ones stay in their order."""
+        """By instant, negative changes first; equal ones keep their order."""
         if len(self) < 2 or _is_ordered(self.ts, self.sign):
             return self
         return self.take(np.lexsort((self.sign, self.ts)))
 
     def to_table(self) -> pa.Table:
-        """The change stream as users see it."""
+        """The change stream in the form for users."""
         exp = pa.array(self.exp, mask=self.exp == NEVER).cast(INSTANT)
         table = self.rows.append_column(TS, pa.array(self.ts).cast(INSTANT))
         return table.append_column(EXP, exp).append_column(SIGN, pa.array(self.sign))

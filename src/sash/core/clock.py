@@ -1,4 +1,4 @@
-"""Wall clocks. What run() answers depends on none; live, IDLE AFTER, the pace, overload, SHED and max_lag read one."""
+"""Wall clocks. Answers of run() depend on none; live, IDLE AFTER, the pace, overload, SHED and max_lag read one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Python's collector of cyclic garbage, held off while a stream's queries are answered.
 
-An execution makes thousands of answers that all stay for a while and have no cycles. The collector would look at them,
-and at everything else in the process, again and again: half of the time of an execution of a thousand queries.
+An execution makes thousands of answers that all stay for a while and have no cycles. The collector would visit them,
+and everything else in the process, again and again: half of the time of an execution of a thousand queries.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Everything Sash can tell a user about a mistake.
+"""All errors that Sash raises for a user's mistake.
 
 One root, `SashError`, so that a program can catch all of it; one subclass per kind of mistake.
-A message names the word that is wrong and the way out.
+A message names the wrong word and a solution.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class SashError(Exception):
 
 
 class RefusalError(SashError):
-    """Why a query that is understood cannot be answered. `word` is the word of the query that is at fault, if any."""
+    """Why a query that is understood cannot be answered. `word` is the word at fault, if any."""
 
     def __init__(self, reason: str, word: str = "") -> None:
         super().__init__(reason)
@@ -46,7 +46,7 @@ class CqlError(SashError):
     """
 
     def __init__(self, reason: str, text: str = "", span: Span | None = None, code: str = "") -> None:
-        """`code` is for programs, where a refusal has one: what the reason says is for people alone."""
+        """`code` is for programs, if a refusal has one: the reason is for people alone."""
         self.reason = reason
         self.code = code
         self.text = text
@@ -67,7 +67,7 @@ class CqlError(SashError):
 
 
 def _excerpt(line: str, first: int) -> tuple[str, int]:
-    """What is shown of a line, and where the word stands in it: of a very long one the part around the word."""
+    """The shown part of a line, and the place of the word in it: for a very long line the part around the word."""
     if len(line) <= _WIDEST:
         return line, first
     start = max(0, first - _WIDEST // 2)
@@ -77,7 +77,7 @@ def _excerpt(line: str, first: int) -> tuple[str, int]:
 
 
 class NotSupportedError(CqlError):
-    """Well-formed, but beyond what this version does: says `not supported yet: X`."""
+    """Well-formed, but not in this version: says `not supported yet: X`."""
 
     def __init__(self, what: str, text: str = "", span: Span | None = None) -> None:
         super().__init__(f"not supported yet: {what}", text, span)
@@ -105,7 +105,7 @@ class QueryFailedError(SashError):
 
 
 class QuestionStoppedError(SashError):
-    """A one-time question that ended without an answer because it was told to."""
+    """A one-time question that was stopped before it had an answer."""
 
 
 class QuestionCancelledError(QuestionStoppedError):

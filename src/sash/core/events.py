@@ -1,4 +1,4 @@
-"""Events: what a log tells people in a sentence, and programs in fields.
+"""Events: log records with a sentence for people, and fields for programs.
 
 An event is one record of Python's logging. Its message reads well; `record.sash` is a dictionary with the event's name
 under `event` and the same facts as the message. The list of events is in docs/operations.md.

@@ -19,7 +19,7 @@ _listeners: list[Listener] = []
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call back with each moment's name and the file that it is about."""
+    """Call back with each moment's name and its file."""
     _listeners.append(listener)
     try:
         yield

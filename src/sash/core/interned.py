@@ -1,4 +1,4 @@
-"""Values of which there is one object each: whoever makes an equal value gets the object that is there already.
+"""Values with one object each: making an equal value gives the existing object.
 
 Windows, partials and shapes of queries are keys of dictionaries on the path of every execution. Equality is identity
 there, so looking a key up calls no Python.
@@ -12,7 +12,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 known: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
-# Reentrant: the collector may run in the middle of a look-up, and what it finalizes may make such a value.
+# Reentrant: the collector may run in the middle of a look-up, and a finalizer may make such a value.
 _lock = threading.RLock()
 
 
@@ -34,13 +34,13 @@ class Interning(type):
 
 
 class Interned(metaclass=Interning):
-    """What such values have in common."""
+    """The common part of such values."""
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """What was given to the class; the fields that are compared."""
+        """The arguments of the class; the fields that are compared."""
         return tuple(getattr(self, name) for name in self.__match_args__)  # type: ignore[attr-defined]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In another process, too, there is one object."""
+        """Pickle so that another process, too, has one object."""
         return type(self), self.values

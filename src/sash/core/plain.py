@@ -1,4 +1,4 @@
-"""Values as JSON has them."""
+"""Values in JSON's form."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-# Beyond it, programs that read numbers as doubles (JavaScript) would read another one.
+# Programs that read numbers as doubles (JavaScript) would read greater numbers wrongly.
 SAFE_INTEGER = 2**53 - 1
 
 
 def plain(value: Any, safe_integers: bool = False) -> Any:
-    """Times in ISO 8601, decimals and what is not a number as strings, bytes in base 64.
+    """Times in ISO 8601, decimals and NaN as strings, bytes in base 64.
 
     With `safe_integers`, whole numbers that a double cannot hold are strings, too.
 

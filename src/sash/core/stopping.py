@@ -33,7 +33,7 @@ class Cancellation:
         self._actions: list[Callable[[], None]] = []
 
     def cancel(self) -> None:
-        """The question ends soon, without an answer. Nothing happens if it has ended, or was told before."""
+        """End the question soon, without an answer. Nothing happens if it has ended, or is cancelled already."""
         self._stop(QuestionCancelledError("the question was cancelled"))
 
     @property
@@ -42,7 +42,7 @@ class Cancellation:
         return self._why
 
     def check(self) -> None:
-        """Raise why the question is to stop, if it is."""
+        """Raise the reason if the question is to stop."""
         if self._why is not None:
             raise self._why
 
@@ -89,7 +89,7 @@ QUESTION: ContextVar[Cancellation | None] = ContextVar("sash_question", default=
 
 
 def check_question() -> None:
-    """Raise if the question that this thread works for is to stop."""
+    """Raise if this thread's question is to stop."""
     question = QUESTION.get()
     if question is not None:
         question.check()

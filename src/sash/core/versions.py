@@ -21,7 +21,7 @@ from sash.core.changes import NEVER, Changes
 
 @dataclass(frozen=True)
 class RowVersions:
-    """Columnar. A version's number is its own for ever; versions that never were (begin = end) are left out."""
+    """Columnar. A version keeps its number for ever; versions that never were (begin = end) are left out."""
 
     rows: pa.Table
     begin: NDArray[np.int64]
@@ -44,11 +44,11 @@ class RowVersions:
         return RowVersions(rows, self.begin[wanted], self.end[wanted], self.number[wanted])
 
     def seen(self, low: int, high: int) -> RowVersions:
-        """What tuples with low <= ts < high may find in a non-retroactive relation."""
+        """The versions that tuples with low <= ts < high may find in a non-retroactive relation."""
         return self.where((self.begin < high - 1) & (self.end >= low))
 
     def changed(self, low: int, high: int) -> RowVersions:
-        """What begins or ends at an instant low <= t < high."""
+        """The versions that begin or end at an instant low <= t < high."""
         begins, ends = ((low <= times) & (times < high) for times in (self.begin, self.end))
         return self.where(begins | ends)
 
@@ -57,7 +57,7 @@ class RowVersions:
         return Changes(self.rows, self.begin, self.end, np.ones(len(self), dtype=np.int8), self.number[:, None])
 
     def as_changes(self, low: int, high: int) -> Changes:
-        """What is inserted and deleted at low <= t < high; a row is inserted without an expiry."""
+        """The insertions and deletions at low <= t < high; a row is inserted without an expiry."""
         parts = []
         for times, sign in ((self.end, -1), (self.begin, 1)):
             places = np.flatnonzero((low <= times) & (times < high))

@@ -13,13 +13,13 @@ from functools import cached_property
 from sash.core.interned import Interned
 from sash.core.time import Micros, format_duration
 
-# The length of a window that never lets a tuple go; no event time lies further back.
+# The length of a window that keeps all tuples; no event time lies further back.
 FOREVER: Micros = 1 << 61
 
 
 @dataclass(frozen=True, eq=False)
 class Window(Interned):
-    """What both kinds of window have in common; a one-time query has no slide."""
+    """The common part of both kinds of window; a one-time query has no slide."""
 
     length: int
     slide: int | None = None

@@ -1,9 +1,9 @@
 """Functions of an answer's columns, with Spark's meaning (NULL, NaN, ANSI errors).
 
-`FUNCTIONS` is the closed vocabulary of calls whose arguments are computed first; `evaluate.LAZY` has the others.
-Each takes the type of its result, then its arguments as Arrow arrays of one length. Operands of comparisons and of
-arithmetic on machine numbers have equal types already; decimals keep their own. A ValueError or ArithmeticError is
-an error of the query.
+`FUNCTIONS` is the closed vocabulary of calls whose arguments are computed first; `evaluate.LAZY` has the others. Each
+function takes the type of its result, then its arguments as Arrow arrays of one length. Operands of comparisons and of
+arithmetic on machine numbers have equal types already; decimals keep their own. A ValueError or ArithmeticError is an
+error of the query.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def _operator(
 
 
 def _refuse_zero(left: pa.Array, right: pa.Array) -> None:
-    """NULL divided by zero is NULL; any other value is an error."""
+    """Refuse a division by zero; NULL divided by zero is NULL."""
     zero = pc.and_(pc.equal(right, pa.scalar(0, right.type)), left.is_valid())
     if pc.any(zero).as_py():
         raise ZeroDivisionError("division by zero")
@@ -72,7 +72,7 @@ def _int_divide(type: pa.DataType, left: pa.Array, right: pa.Array) -> pa.Array:
 
 
 def _modulo(type: pa.DataType, left: pa.Array, right: pa.Array) -> pa.Array:
-    """The sign is the dividend's."""
+    """The remainder, with the dividend's sign."""
     _refuse_zero(left, right)
     return _operator(_machine_modulo, _exact_modulo, type, left, right)
 
@@ -120,7 +120,7 @@ def _round_decimals(value: pa.Array, places: int, type: pa.Decimal128Type) -> pa
 
 
 def _round_doubles(numbers: NDArray[np.float64], places: int) -> NDArray[np.float64]:
-    """Exact where a float computation is sure of the side; the decimal spelling decides the few others."""
+    """Exact if a float computation decides the side for certain; the decimal spelling decides the few others."""
     sure = np.zeros(len(numbers), dtype=bool)
     result = numbers.copy()
     if 0 <= places <= 15:
@@ -173,7 +173,7 @@ def _logarithm(compute: Callable[[pa.Array], pa.Array], type: pa.DataType, value
 
 
 def _power(type: pa.DataType, base: pa.Array, exponent: pa.Array) -> pa.Array:
-    """Java's: NaN wherever the exponent is NaN, and for ±1 to an infinite power, where C says 1."""
+    """Java's power: NaN whenever the exponent is NaN, and for ±1 to an infinite power, where C has 1."""
     undefined = pc.or_(pc.is_nan(exponent), pc.and_(pc.equal(pc.abs(base), 1.0), pc.is_inf(exponent)))
     return pc.if_else(undefined, pa.scalar(float("nan")), pc.power(base, exponent))
 

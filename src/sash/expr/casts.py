@@ -1,7 +1,7 @@
 """CAST and TRY_CAST as Spark does them in ANSI mode: a value that does not fit is an error, or NULL for TRY_CAST.
 
-A caster makes NULL of what it cannot cast; whether that is an error is decided in one place, `cast`.
-Timestamps and dates meet in UTC.
+A caster makes NULL of a value that it cannot cast; only `cast` decides whether that is an error. Timestamps and dates
+are compared in UTC.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAMES = {pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INT", pa.in
 
 
 def cast(array: pa.Array, type: pa.DataType, *, strict: bool = True) -> pa.Array:
-    """The array in another type; where a value cannot be cast, ValueError (strict) or NULL."""
+    """The array in another type; a value that cannot be cast is a ValueError (strict) or NULL."""
     if array.type == type:
         return array
     if pt.is_null(array.type):
@@ -50,7 +50,7 @@ def _caster(source: pa.DataType, target: pa.DataType) -> Callable[[pa.Array, pa.
 
 
 def _each(convert: Callable[[Any, pa.DataType], Any]) -> Callable[[pa.Array, pa.DataType], pa.Array]:
-    """A caster from the conversion of one value, which gives None for what it cannot convert."""
+    """A caster from the conversion of one value, which gives None for a value that it cannot convert."""
 
     def caster(array: pa.Array, type: pa.DataType) -> pa.Array:
         return pa.array([None if value is None else convert(value, type) for value in array.to_pylist()], type)
@@ -144,7 +144,7 @@ def _decimals_from_timestamps(array: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def _decimals_from_floats(array: pa.Array, type: pa.DataType) -> pa.Array:
-    """A double is what its decimal spelling says."""
+    """A double has the value of its decimal spelling."""
     spelt = [None if x is None else Decimal(repr(x)) for x in array.cast(pa.float64()).to_pylist()]
     return from_unscaled([None if x is None else _unscaled_of(x, type) for x in spelt], type)
 

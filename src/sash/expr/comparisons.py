@@ -1,4 +1,4 @@
-"""Comparisons and tests: NaN equals itself and is greater than any number, as Spark has it; IEEE has neither."""
+"""Comparisons and tests: NaN equals itself and is greater than any number, as in Spark; not so in IEEE."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Compare = Callable[[pa.Array, pa.Array], pa.Array]
 
 
 def plain(compute: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
-    """A function that does not ask for the type of its result."""
+    """Wrap a function that does not need the type of its result."""
     return lambda type, *values: compute(*values)
 
 

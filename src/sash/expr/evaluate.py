@@ -62,7 +62,7 @@ def _over(expression: Expression, fields: Fields, places: NDArray[np.int64], row
 
 
 class _Choice:
-    """A column put together from values for some rows at a time; NULL where none was given."""
+    """A column made from values for some rows at a time; other rows are NULL."""
 
     def __init__(self, type: pa.DataType, rows: int) -> None:
         self._type = type
@@ -88,7 +88,7 @@ def _true(condition: pa.Array) -> NDArray[np.bool_]:
     return np.asarray(cast(condition, pa.bool_()).fill_null(False), dtype=np.bool_)
 
 
-# -- forms that must not evaluate everything for every row ---------------------------------------------
+# -- forms that evaluate only some rows ----------------------------------------------------------------
 
 
 def _case(call: Call, fields: Fields, rows: int) -> pa.Array:
@@ -131,7 +131,7 @@ def _connective(decisive: bool, combine: Callable[[pa.Array, pa.Array], pa.Array
 
 
 def _nullif(call: Call, fields: Fields, rows: int) -> pa.Array:
-    """Compared in the common type, but the value is the first argument as it was before any cast."""
+    """NULLIF: compares in the common type, but its value is the first argument before any cast."""
     value, other = (evaluate(argument, fields, rows) for argument in call.arguments)
     same = _true(equal(value, other))
     first = call.arguments[0]

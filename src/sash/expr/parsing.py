@@ -1,4 +1,4 @@
-"""What a string means as a number, a boolean or a moment: Spark's spellings, None for anything else.
+"""Strings as numbers, booleans or moments: Spark's spellings, None for anything else.
 
 White space and control characters around a value do not count. A time without a date, which Spark reads with
 today's date, is no timestamp here: an answer must not depend on the day on which it is computed.
@@ -59,7 +59,7 @@ def boolean(text: str) -> bool | None:
 
 
 def date(text: str) -> int | None:
-    """Days since the epoch; what follows a space or T is not read.
+    """Days since the epoch; text behind a space or T is ignored.
 
     >>> date("1970-02"), date(" 1970-1-2 x"), date("1970-02-30")
     (31, 1, None)

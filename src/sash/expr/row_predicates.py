@@ -1,7 +1,7 @@
-"""A WHERE over rows at hand: which of them it keeps, as Spark would say.
+"""A WHERE over rows in memory: which rows it keeps, as in Spark.
 
-What is tested is the normal form of the WHERE, all of whose atoms must compare a column with a constant, by one vector
-operation per atom. Anything else (a function, two columns, a comparison in which a value is rounded) is left to Spark.
+The test is the normal form of the WHERE. All its atoms must compare a column with a constant, by one vector operation
+per atom. Anything else (a function, two columns, a comparison in which a value is rounded) is left to Spark.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RowPredicate:
 
 
 def row_predicate(predicate: RowExpression, schema: pa.Schema) -> RowPredicate | None:
-    """None: it takes Spark to test it.
+    """The predicate; None if only Spark can test it.
 
     >>> from sash.plan.predicates import only
     >>> where = RowExpression("length > 100", pa.bool_(), ("length",), only(Atom("length", ">", 100)))
@@ -78,7 +78,7 @@ def _test(atom: Atom, schema: pa.Schema) -> _Test | None:
 
 
 def _compared_as(column: pa.DataType, constant: Constant) -> pa.DataType | None:
-    """The type in which a column and a constant are compared exactly; None: not here."""
+    """The type in which a column and a constant are compared exactly; None if Spark must compare them."""
     match constant:
         case bool():
             return column if pt.is_boolean(column) else None

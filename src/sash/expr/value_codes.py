@@ -1,8 +1,8 @@
 """Dictionary codes for groups: the key values of a pane table become small integers.
 
 One column is a `ValueDictionary`: code = position in an Arrow array of the values seen. Several columns are chained by
-pairs, so that every look-up is one hash probe of Arrow's, whatever the types are. Codes of groups that have vanished
-from every pane are given back by `KeyDictionary.compacted`. NULL is a value like any other here: SQL groups it.
+pairs, so that every look-up is one hash probe of Arrow's, whatever the types are. `KeyDictionary.compacted` frees the
+codes of groups that have vanished from every pane. NULL is a value like any other here: SQL groups it.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class ValueDictionary:
         return self.values.take(pa.array(codes))
 
     def frozen(self) -> ValueDictionary:
-        """The values of now, for another thread: Arrow's arrays are replaced, never changed."""
+        """The current values, for another thread: Arrow's arrays are replaced, never changed."""
         other = ValueDictionary(self.values.type)
         other.values = self.values
         return other
 
 
 def canonical(column: pa.Array) -> pa.Array:
-    """One NaN and one zero, as Spark gives keys out; Arrow tells their bit patterns apart.
+    """One NaN and one zero, as in Spark's keys; Arrow distinguishes their bit patterns.
 
     >>> canonical(pa.array([-0.0, 0.0, None, 1.5])).to_pylist()
     [0.0, 0.0, None, 1.5]
@@ -77,7 +77,7 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def encode_alone(columns: list[pa.Array], rows: int) -> tuple[Codes, list[pa.Array]]:
-    """The codes of rows among themselves, and the key values by code: a dictionary that nobody will need again.
+    """The codes of rows among themselves, and the key values by code: a dictionary for this call only.
 
     >>> codes, values = encode_alone([pa.array(["x", "y", "x"]), pa.array([1, None, 1])], 3)
     >>> codes.tolist(), [column.to_pylist() for column in values]
@@ -135,7 +135,7 @@ class KeyDictionary:
         return codes
 
     def derived(self, name: Hashable, make: Callable[[], T]) -> T:
-        """Something made of all groups' values, remembered until a group is added."""
+        """A value made from all groups, cached until a group is added."""
         if name not in self._derived:
             self._derived[name] = make()
         found: T = self._derived[name]
@@ -152,13 +152,13 @@ class KeyDictionary:
         return columns[::-1]
 
     def decode_all(self) -> list[pa.Array]:
-        """Every group's key values, in the order of codes; remembered until a group is added."""
+        """Every group's key values, in the order of codes; cached until a group is added."""
         if self._all is None:
             self._all = self.decode(np.arange(len(self)))
         return self._all
 
     def frozen(self) -> KeyDictionary:
-        """The groups of now, for other threads; the same one until a group is added, so that they derive things once.
+        """The current groups, for other threads; the same object until a group is added, so they derive things once.
 
         It is an error to encode with it.
         """

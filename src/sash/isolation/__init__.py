@@ -1,7 +1,7 @@
 """Isolation of window slides and reads (thesis, chapter 7).
 
 history         operations and histories, in the thesis' notation; `Recorder` writes them down
-checker         what a history is: serializable, WS, LWS, CPS
+checker         classifies a history: serializable, WS, LWS, CPS
 shared_window   a window of sub-windows that threads slide and read (sub_window_ring and reading are its parts)
 levels          the levels for state that is changed in place (serial, optimistic)
 """

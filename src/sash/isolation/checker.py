@@ -1,18 +1,18 @@
-"""What a history is: serializable, window-serializable, latest-window-serializable, commit-order preserving.
+"""Classifies a history: serializable, window-serializable, latest-window-serializable, commit-order preserving.
 
     serializable   the serialization graph has no cycle: an edge goes from the transaction of an operation to that of
                    a later one in conflict with it (same slot, at least one of them a write)
-    WS             every committed query has read the window as it was at some time up to its commit (definition 7.1)
+    WS             every committed query has read a state of the window at some time up to its commit (definition 7.1)
     LWS            ... as it was at its commit (definition 7.2)
     CPS            operations in conflict are ordered like the commits of their transactions (section 7.6)
 
 Serializable is not enough: a query that reads one slot before slide 5 and another after slide 6 has an acyclic graph,
-and has read no window that ever was. So WS and LWS compare what was read with the states of the window, one after each
-write: which version each of the youngest sub-windows had. That covers windows shorter than the stored one (a query of
-n_k reads is one over the n_k youngest) and revisions; the conditions on the graph (theorems 7.1, 7.2) do not.
+and has read a window that never was. So WS and LWS compare the reads with the states of the window, one after each
+write: the version of each of the youngest sub-windows. That covers windows shorter than the stored one (a query of n_k
+reads is one over the n_k youngest) and revisions; the conditions on the graph (theorems 7.1, 7.2) do not.
 
-LWS is read in two ways: the state at a commit has every write executed by then (definition 7.2 as the thesis uses it),
-or only those committed by then. Where writes commit at once, it is the same.
+LWS has two readings: the state at a commit has every write executed by then (definition 7.2 as the thesis uses it), or
+only those committed by then. If writes commit at once, both are the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from graphlib import CycleError, TopologicalSorter
 from sash.isolation.history import History, effective, is_slide
 
 Edge = tuple[str, str]
-# Which version a query has read of each slot.
+# The version that a query has read of each slot.
 StateRead = dict[int, str]
 
 
@@ -39,7 +39,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class QueryVerdict:
-    """One committed query: what it read, and after which slide the window was so (None: never)."""
+    """One committed query: its reads, and the slide after which the window was so (None: never)."""
 
     query: str
     state_read: StateRead
@@ -51,7 +51,7 @@ class QueryVerdict:
 
 
 def classify(history: History) -> Verdict:
-    """All of it. Time: a little more than linear in the history.
+    """The verdict. Time: a little more than linear in the history.
 
     >>> classify(History.parse("rQ1[0] w2[0] c2 rQ1[1] cQ1", slots=2))
     Verdict(serializable=True, ws=True, lws=False, cps=False, lws_by_committed_state=False)
@@ -117,7 +117,7 @@ class _States:
     youngest: list[int] = field(default_factory=list)
     # By slot: the version there now, and since which state.
     current: list[tuple[str, int]] = field(default_factory=list)
-    # By slot and version: the states in which it is there, end exclusive; those that are there still are left out.
+    # By slot and version: the states that have it, end exclusive; current versions are left out.
     past: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -129,7 +129,7 @@ class _States:
         return len(self.youngest) - 1
 
     def write(self, transaction: str, slot: int, new_state: bool) -> None:
-        """All that a transaction writes in one go makes one state."""
+        """Write; all writes of one step of a transaction make one state."""
         if new_state:
             self.youngest.append(int(transaction) if is_slide(transaction) else self.youngest[-1])
         version, since = self.current[slot]
@@ -138,7 +138,7 @@ class _States:
         self.current[slot] = (transaction, self.latest)
 
     def matching(self, read: StateRead) -> Iterator[int]:
-        """The states in which the youngest sub-windows, as many as were read, are the ones that were read."""
+        """The states whose youngest sub-windows, as many as were read, are the ones that were read."""
         first, end = 0, len(self.youngest)
         for slot, version in read.items():
             now, since = self.current[slot]

@@ -1,6 +1,6 @@
 """Histories of transactions over sub-windows, in the notation of the thesis (sections 7.2.3 and 7.3.1).
 
-A window is a ring of n sub-windows, its *slots*. What happens to it is a sequence of operations:
+A window is a ring of n sub-windows, its *slots*. A history is a sequence of operations on it:
 
     w5[0]    transaction T5 writes slot 0. A number is a slide: T_j replaces slot j mod n, the oldest.
              A slide may write other slots, too (section 7.4.3): it inserts what expires with them
@@ -13,12 +13,12 @@ A window is a ring of n sub-windows, its *slots*. What happens to it is a sequen
     the ring            T0  T1  T2  T3  T4    ──►     T5  T1  T2  T3  T4  ──►   T5  T6  T2  T3  T4
     oldest ──► youngest 0   1   2   3   4             1   2   3   4   0         2   3   4   0   1
 
-A history begins with a window that slides have filled, and their operations are left out. What a slot holds has the
-name of the transaction that wrote it, its *version*.
+A history begins with a window that slides have filled; these slides are left out. The content of a slot has the name of
+the transaction that wrote it, its *version*.
 
-A `Recorder` writes down what happens to a window, as a history that `checker` can judge. The window calls it under its
-own lock, so the history has the order in which things happened. A recorder costs an append per operation and never
-frees memory: it is for tests and for looking into a problem, not for production.
+A `Recorder` records the operations on a window, as a history that `checker` can judge. The window calls it under its
+own lock, so the history has the true order. A recorder costs an append per operation and never frees memory: it is for
+tests and for debugging, not for production.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Operation(NamedTuple):
 
 @dataclass(frozen=True)
 class History:
-    """What happened to a window of so many slots after the slide `filled` (n - 1 when nothing has slid yet).
+    """The operations on a window of `slots` slots after the slide `filled` (n - 1 when nothing has slid yet).
 
     >>> history = History.parse("rQ1[0] w2[0] c2 rQ1[1] cQ1", slots=2)
     >>> print(history, history.operations[1].slot)
@@ -114,9 +114,9 @@ def is_slide(transaction: str) -> bool:
 
 
 def effective(history: History) -> Iterator[tuple[int, Operation]]:
-    """The reads and writes that count, with their places: those of committed transactions, none that is taken back.
+    """The reads and writes that count, with their places: those of committed transactions, without reads taken back.
 
-    What a query reads and takes back again, or reads anew, has no part in its answer.
+    A read that is taken back, or repeated, has no part in its query's answer.
     """
     committed = history.committed()
     replaced: set[int] = set()
@@ -163,5 +163,5 @@ class Recorder:
 
     @property
     def history(self) -> History:
-        """So far; to be asked for when nothing is under way."""
+        """The history so far; ask when nothing is under way."""
         return History(self._slots, self._filled, tuple(Operation(*each) for each in self._operations))

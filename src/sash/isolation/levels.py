@@ -1,4 +1,4 @@
-"""Isolation levels: what a query sees of the window slides that happen while it reads (thesis, chapter 7).
+"""Isolation levels: how window slides during a read affect a query (thesis, chapter 7).
 
 Two kinds of transaction touch a window: a slide writes its sub-windows (the engine applies a pane), and a read
 scans them (a scheduled execution or a one-time query). An answer that mixes sub-windows from before and after a
@@ -9,10 +9,10 @@ slide is the answer to no window at all; the levels differ in what they allow an
     lws     latest-window-serializable: as of its end; slides never wait, a read in conflict is aborted (algorithm 7)
     ttu     lws with fewer aborts: what is updated last (longest time-to-update) is read first (algorithm 8)
 
-There are two ways to keep them. Where sub-windows are values that are replaced, `shared_window.SharedWindow` has all
-four. Where a slide changes arrays in place, a level here guards it: a lock for those who need one; `taking` for those
-who take what they need in a moment and compute with it afterwards, and `reading` for those who can be repeated on
-whatever they find. Under all levels but serial, both compute without a lock.
+There are two implementations. If sub-windows are values that are replaced, `shared_window.SharedWindow` has all four.
+If a slide changes arrays in place, a level here guards it: a lock for reads that need one; `taking` for reads that take
+panes in a moment and compute with them afterwards, and `reading` for reads that can be repeated on any state. Under all
+levels but serial, both compute without a lock.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class Isolation(Protocol):
         """A scheduled execution or a one-time query; it sees one state of the window, and slides wait for it."""
 
     def reading(self, function: Callable[[], Result]) -> Result:
-        """A read that may be repeated: what the function returns on one state of the window."""
+        """A read that may be repeated: the function's result on one state of the window."""
 
     def taking(self, take: Take[Result]) -> Result | None:
-        """A read in two steps: `take` under the lock, `compute` what was taken; None where there is nothing to take."""
+        """A read in two steps: `take` under the lock, then `compute`; None if there is nothing to take."""
 
     def give_way(self) -> None:
-        """To be called inside a slide where the window is in a state that others may read: whoever waits goes first."""
+        """Let waiting threads go first. Call it inside a slide when others may read the window's state."""
 
     def away(self) -> AbstractContextManager[None]:
-        """The same for a while: the slide waits for something else, and whoever comes meanwhile has the window."""
+        """Let others have the window while the slide waits for something else."""
 
 
 ISOLATION_LEVELS: dict[str, Callable[[], Isolation]] = {

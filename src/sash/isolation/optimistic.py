@@ -1,4 +1,4 @@
-"""Reads that hold no lock, of state that slides change in place: try, and try again if a slide came between.
+"""Reads without a lock, of state that slides change in place: try, and try again if a slide came between.
 
     version    4 ──────────────── 5 ───── 6 ─────────────────
     slides                        [ slide ]
@@ -7,12 +7,12 @@
                                                                 as of its end: latest-window-serializable
 
 The version is odd while a slide is under way. A read that finds it odd waits for the slide's end, or for the place in
-it where it gives way; then it runs without a lock. If the version is the same afterwards, nothing has been changed in
-between. After `retries` failures the read takes the lock as under `serial`, so it ends.
+it where the slide gives way; then the read runs without a lock. If the version is the same afterwards, nothing has
+changed in between. After `retries` failures the read takes the lock as under `serial`, so it ends.
 
-What runs so may see a window that is half slid, and its result (or what it raises) is thrown away then. So it must not
-change anything, must copy what it returns, and must end on whatever it finds: no loop until some value turns up, and
-no compiled code that follows indices without checking them.
+Such a function may see a window that is half slid; then its result (or its exception) is thrown away. So it must not
+change anything, must copy its result, and must end on any state: no loop until some value turns up, and no compiled
+code that follows indices without checking them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Result = TypeVar("Result")
 class Optimistic:
     """The isolation levels `ws`, `lws` and `ttu` for state that is changed in place.
 
-    For `reading` all three are the same, since there are no sub-windows to choose from: an answer is as of its end.
-    For `taking` that is so with `latest`; without it, which is `ws`, an answer is as of its start.
+    For `reading` all three are the same, since there are no sub-windows to choose from: an answer is as of its end. For
+    `taking` an answer is as of its end with `latest`; without it, which is `ws`, as of its start.
     Needs: functions that bear a half-slid window. Blocks: slides wait for neither, up to `retries`.
 
     >>> level, window = Optimistic(), [1, 2, 3]
@@ -62,18 +62,18 @@ class Optimistic:
                 self._leave()
 
     def read(self) -> AbstractContextManager[None]:
-        """With the lock: for those who cannot be repeated."""
+        """Read with the lock: for reads that cannot be repeated."""
         return self.serial.read()
 
     def give_way(self) -> None:
-        """The window is whole here: those who wait have their turn, and those who read without a lock may begin."""
+        """The window is whole here: waiting threads have their turn, and reads without a lock may begin."""
         if self._holder == threading.get_ident():
             with self._whole():
                 self.serial.give_way()
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """The same for a while, in which others may slide it, too."""
+        """The same for a while, in which others may slide the window, too."""
         if self._holder != threading.get_ident():
             yield
             return
@@ -82,7 +82,7 @@ class Optimistic:
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """Between two parts of a slide; to be entered and left by the holder of the lock."""
+        """Between two parts of a slide; the holder of the lock enters and leaves it."""
         depth = self._depth
         self._depth, self._holder = 0, None
         self.version += 1
@@ -93,7 +93,7 @@ class Optimistic:
             self._depth, self._holder = depth, threading.get_ident()
 
     def reading(self, function: Callable[[], Result]) -> Result:
-        """What the function returns (or raises) when no slide comes between its start and its end."""
+        """The function's result (or exception) when no slide comes between its start and its end."""
         if self._holder == threading.get_ident():
             return function()
         for _ in range(self._retries):
@@ -110,7 +110,7 @@ class Optimistic:
             return function()
 
     def taking(self, take: Take[Result]) -> Result | None:
-        """With the lock for the first step alone; with `latest`, all over when the window has changed meanwhile."""
+        """Take the lock for the first step alone; with `latest`, start again if the window has changed meanwhile."""
         for _ in range(self._retries):
             with self.serial.read():
                 taken = take()

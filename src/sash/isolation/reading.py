@@ -11,9 +11,9 @@ youngest - count + 1 to youngest, and each slide moves that range by one:
     slide 6       5 4 3         6 2             1 likewise
     slide 9       6 5           9 8 7           when slides 7 to 9 came: 4 had been read and has left, a conflict
 
-This is the bit array of algorithms 7 and 8 with numbers in place of slots: "bit (j + n - n_k) mod n is set" is "number
-j - n_k has been read". What is to do is a heap, by age (TTU) or by slot (LWS); numbers that have left it are skipped
-when they come up. Nothing in here is locked or scanned: the window calls it inside its critical sections.
+This is the bit array of algorithms 7 and 8 with numbers instead of slots: "bit (j + n - n_k) mod n is set" is "number j
+- n_k has been read". The unread numbers are a heap, by age (TTU) or by slot (LWS); numbers that have left it are
+skipped. Nothing here is locked or scanned: the window calls it inside its critical sections.
 
 Reads with a higher priority go first (thesis, section 7.4.1): others stop between two sub-windows meanwhile.
 
@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 
 class Gate:
-    """Who wants to run, and who has to stop for them.
+    """The reads that want to run, and those that have to stop for them.
 
     A thread never stops for itself: a read inside the scan of a more important one goes through.
     """
@@ -42,7 +42,7 @@ class Gate:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._wanted: Counter[tuple[int, int]] = Counter()
-        # The greatest priority of all that run, or 0: read without the lock by those who need not stop.
+        # The greatest priority of all that run, or 0: reads that need not stop read it without the lock.
         self.highest = 0
 
     @contextmanager
@@ -82,14 +82,14 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SlotSubWindow:
-    """What a slot holds: never changed, only replaced."""
+    """The content of a slot: never changed, only replaced."""
 
     version: Version
     content: Any
 
 
 class ReadStep(NamedTuple):
-    """What a reader has to do before it comes back: outside of all locks."""
+    """The work of a reader before it comes back: outside of all locks."""
 
     undo: list[int]
     scan: list[tuple[int, Any]]
@@ -106,7 +106,7 @@ class SlotReading:
         self._rank = rank
         numbers = [each.version.number for each in window]
         self._oldest, self.count = numbers[0], len(numbers)
-        # The youngest at the beginning: what has a higher number came later.
+        # The youngest number at the beginning: higher numbers came later.
         self.begun = numbers[-1]
         self._to_do = [(rank(number), number) for number in numbers]
         heapq.heapify(self._to_do)
@@ -115,20 +115,20 @@ class SlotReading:
         self._handed: list[tuple[int, Any]] = []
 
     def slid(self, youngest: int) -> bool:
-        """Whether that is a conflict."""
+        """Note a slide; whether it is a conflict."""
         left, self._oldest = self._oldest, youngest - self.count + 1
         heapq.heappush(self._to_do, (self._rank(youngest), youngest))
         return left in self.read and self._conflict(left)
 
     def revised(self, number: int) -> bool:
-        """Whether that is a conflict: what has not been read yet will be read as it is then."""
+        """Note a revision; whether it is a conflict: an unread sub-window will be read as revised."""
         if number not in self.read:
             return False
         heapq.heappush(self._to_do, (self._rank(number), number))
         return self._conflict(number)
 
     def inserted(self, new: SlotSubWindow, part: Any) -> bool:
-        """Whether the part is handed over, because its sub-window has been read before (section 7.4.3)."""
+        """Note an insertion; whether the reader gets the part, because it has read the sub-window (section 7.4.3)."""
         number = new.version.number
         if number not in self.read:
             return False
@@ -137,17 +137,17 @@ class SlotReading:
         return True
 
     def next_number(self) -> int:
-        """The next one to be read; there is one as long as the reading has not ended."""
+        """The next number to read; there is one as long as the reading has not ended."""
         while True:
             _, number = heapq.heappop(self._to_do)
             if number >= self._oldest:
                 return number
 
     def take(self, chosen: SlotSubWindow) -> ReadStep:
-        """Read what `next_number` has chosen: from here on it is the reader's, whatever happens to the window."""
+        """Read the sub-window of `next_number`: from here on it is the reader's, whatever happens to the window."""
         number = chosen.version.number
         self.read[number] = chosen
-        # The lists go to the reader's thread: what writers add from now on belongs to the next step.
+        # The lists go to the reader's thread: later additions by writers belong to the next step.
         undo, self._undo = self._undo, []
         handed, self._handed = self._handed, []
         return ReadStep(undo, [*handed, (number, chosen.content)], len(self.read) == self.count)

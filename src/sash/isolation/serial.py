@@ -10,15 +10,15 @@ each transaction draws a ticket, and a transaction that ends hands the window to
 
 A thread that holds the window may enter again at no cost: an execution reads inside the slide that it follows.
 
-`taking` reads in two steps: it takes what it needs of a window in a moment, then computes while the window slides.
+`taking` reads in two steps: it takes its panes in a moment, then computes while the window slides.
 
     version    4 ───────── 5 ──────────────────────
     slides                 [slide]
     read 1     [take][ compute ]                        ws: as of its start
     read 2     [take][ compute ][take][ compute ]       lws, ttu: as of its end, so once more
 
-What is taken must stay as it is whatever slides do: copies, or arrays that are replaced and never changed. All
-sub-windows are taken at once, so under `lws` and `ttu` every slide is in conflict with every read.
+The taken content must not change with slides: copies, or arrays that are replaced and never changed. All sub-windows
+are taken at once, so under `lws` and `ttu` every slide is in conflict with every read.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Computed = TypeVar("Computed", covariant=True)
 
 
 class TakenWindow(Protocol[Computed]):
-    """What was taken of a window, under its lock."""
+    """The content that was taken of a window, under its lock."""
 
     def compute(self) -> Computed:
-        """The answer, without a lock; what it raises is an answer, too."""
+        """The answer, without a lock; an exception is an answer, too."""
 
     def is_latest(self) -> bool:
-        """The window has not changed since. Asked without a lock: who compares numbers that only grow may answer."""
+        """Whether the window has not changed since. Asked without a lock: comparing numbers that only grow is safe."""
 
 
 # None: there is nothing to be taken at this moment.
@@ -80,13 +80,13 @@ class Serial:
             return function()
 
     def taking(self, take: Take[Result]) -> Result | None:
-        """With the lock over both steps."""
+        """Hold the lock over both steps."""
         with self.read():
             taken = take()
             return None if taken is None else taken.compute()
 
     def give_way(self) -> None:
-        """Those that wait now have their turn, then the slide goes on."""
+        """Let the waiting threads have their turn, then go on with the slide."""
         me = threading.get_ident()
         with self._guard:
             if self.holder != me or not self._waiting:
@@ -99,7 +99,7 @@ class Serial:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """The holder lets others have the window for a while, and comes back as one of those that wait for it."""
+        """Let others have the window for a while, then wait for it like them."""
         me = threading.get_ident()
         with self._guard:
             depth = self._depth if self.holder == me else 0
@@ -130,7 +130,7 @@ class Serial:
             self._waiting.append((me, turn))
         try:
             turn.wait()
-        except BaseException:  # KeyboardInterrupt: whoever gives up waiting must not be handed the window
+        except BaseException:  # KeyboardInterrupt: a thread that gives up waiting must not get the window
             self._give_up(me, turn)
             raise
 
@@ -141,7 +141,7 @@ class Serial:
                 self._hand_over()
 
     def _hand_over(self) -> None:
-        """The next holder is set here, not by itself when it wakes, so that nobody overtakes it."""
+        """Set the next holder here, not when it wakes, so that nobody overtakes it."""
         if self._waiting:
             self.holder, turn = self._waiting.popleft()
             self._depth = 1

@@ -5,8 +5,8 @@
     revise(..) ─┼─► [ s5 s6 s2 s3 s4 ]  a ring ◄──┤  scan it                      (no lock)
     insert(..) ─┘     n references                └─ ... with the last one, commit
 
-Reading a sub-window is taking its reference. All that matters is which reference is taken when, and whether what was
-taken is still in the window:
+Reading a sub-window is taking its reference. The levels differ in when references are taken, and in what happens if a
+taken one has left the window:
 
     serial  one transaction at a time: a slide waits for the reads before it
     ws      all references are taken at the start; never aborted
@@ -16,7 +16,7 @@ taken is still in the window:
 
 The answer of an lws or ttu read is as of its last reference: taking that and the commit are one step, as in the
 algorithms. With at most one slide during a read, ttu aborts nothing. A read that can `undo` parts is never aborted: it
-takes back what has left and reads what is new.
+takes back parts that have left and reads the new sub-windows.
 
 Nothing takes long under the ring's lock: a step of a read takes a reference, a write exchanges some and tells the
 readings that are under way (`reading`).
@@ -24,9 +24,9 @@ readings that are under way (`reading`).
     slot         0   1   2   3   4
     number       5   6   2   3   4     youngest 6, oldest 2, the next slide writes 7 into slot 2
 
-A read that was aborted `RESTARTS` times gets precedence: the writers that come then wait until it has its answer, at
-most for one scan of the window. So every read ends, and its answer is as of its end still. Under ws, lws and ttu that
-is the only time that a slide waits for a scan.
+A read that was aborted `RESTARTS` times gets precedence: later writers wait until it has its answer, at most for one
+scan of the window. So every read ends, and its answer is still as of its end. Under ws, lws and ttu that is the only
+time that a slide waits for a scan.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True)
 class WindowRead(Generic[Part]):
-    """What a read has found: a part for each sub-window, the oldest first, and parts inserted later behind theirs.
+    """The result of a read: a part for each sub-window, the oldest first, and parts inserted later behind theirs.
 
     `state` has the versions that were read, the oldest first. `attempts` is 1 if nothing was aborted, `undone` is the
     number of parts that were taken back, `inserted` of those that came while it was read: sub-windows of slides, and
@@ -71,7 +71,7 @@ class SharedWindow(Generic[Content]):
     """The sub-windows, the oldest first; how many there are never changes.
 
     Needs: sub-windows that nobody changes. Time: O(log n) locked per sub-window read, O(readers) per slide.
-    `insert(content, part)` returns what a sub-window becomes by an insertion, for sub-results that have insertions.
+    `insert(content, part)` returns a sub-window with an insertion, for sub-results that have insertions.
 
     >>> window = SharedWindow([1, 2, 3], level="ttu")
     >>> window.slide(4)
@@ -97,16 +97,16 @@ class SharedWindow(Generic[Content]):
         self.youngest = len(self._slots) - 1
         self._insert = insert
         self._recorder = recorder
-        self.serial = Serial()
-        self.gate = Gate()
+        self._serial = Serial()
+        self._gate = Gate()
         self._names = count_up(1)
         self._revisions = count_up(1)
         # Guards slots, readings and preferences; held for a few steps, never over a scan.
         self._guard = threading.Lock()
         self._preference_ends = threading.Condition(self._guard)
-        self.readings: set[SlotReading] = set()
+        self._readings: set[SlotReading] = set()
         # Reads that writers wait for, each with its thread.
-        self.preferred: dict[object, int] = {}
+        self._preferred: dict[object, int] = {}
         # One writer prepares a change at a time; readers never wait for it.
         self._writing = threading.Lock()
         self._writer: int | None = None
@@ -120,6 +120,17 @@ class SharedWindow(Generic[Content]):
         """All sub-windows at this moment, the oldest first: for the writer, and for readers who check for slides."""
         with self._guard:
             return [each.content for each in self._window(len(self))]
+
+    @property
+    def waiting(self) -> int:
+        """How many transactions wait for the window under serial, for tests."""
+        return self._serial.waiting
+
+    @property
+    def has_reads(self) -> bool:
+        """Whether writers or other reads have to heed a read that is under way, for tests."""
+        with self._guard:
+            return bool(self._readings or self._preferred or self._gate.highest)
 
     # --- writes -----------------------------------------------------------------------------------------------------
 
@@ -137,7 +148,7 @@ class SharedWindow(Generic[Content]):
             with self._guard:
                 old, self.youngest = self._slots[number % len(self)], number
                 self._put(str(number), [SlotSubWindow(Version(number, 0), new), *changes])
-                for reading in list(self.readings):
+                for reading in list(self._readings):
                     if reading.slid(number):
                         self._has_conflict(reading, number - reading.count)
                 self._hand_over(changes, parts)
@@ -145,17 +156,17 @@ class SharedWindow(Generic[Content]):
         return content
 
     def revise(self, number: int, new: Content) -> None:
-        """Late tuples: another content for the sub-window of this number. A read that has read it is in conflict."""
+        """Replace the content of a sub-window, for late tuples. A reading that has read it is in conflict."""
         with self.turn():
             revision = self._at(number).version.revision + 1
             with self._guard:
                 self._put(f"R{next(self._revisions)}", [SlotSubWindow(Version(number, revision), new)])
-                for reading in list(self.readings):
+                for reading in list(self._readings):
                     if reading.revised(number):
                         self._has_conflict(reading, number)
 
     def insert(self, parts: Mapping[int, Any]) -> None:
-        """Parts that come into sub-windows of these numbers; running reads are given them, and none is aborted."""
+        """Insert parts into sub-windows of these numbers; running reads get them, and none is aborted."""
         with self.turn():
             changes = self._changed_by(parts)
             with self._guard:
@@ -171,11 +182,11 @@ class SharedWindow(Generic[Content]):
         if self._writer == threading.get_ident():
             yield
             return
-        with self.serial.slide() if self.level == "serial" else nullcontext():
+        with self._serial.slide() if self.level == "serial" else nullcontext():
             with self._guard:
-                awaited = {read for read, thread in self.preferred.items() if thread != threading.get_ident()}
+                awaited = {read for read, thread in self._preferred.items() if thread != threading.get_ident()}
                 if awaited:
-                    self._preference_ends.wait_for(lambda: awaited.isdisjoint(self.preferred))
+                    self._preference_ends.wait_for(lambda: awaited.isdisjoint(self._preferred))
             with self._writing:
                 self._writer = threading.get_ident()
                 try:
@@ -206,14 +217,14 @@ class SharedWindow(Generic[Content]):
             self._recorder.wrote(transaction, slots)
 
     def _hand_over(self, changes: list[SlotSubWindow], parts: Mapping[int, Any]) -> None:
-        for reading in self.readings:
+        for reading in self._readings:
             for each in changes:
                 if reading.inserted(each, parts[each.version.number]):
                     self._record("r", reading, each.version.number)
 
     def _has_conflict(self, reading: SlotReading, number: int) -> None:
         if reading.is_aborted:
-            self.readings.discard(reading)
+            self._readings.discard(reading)
             self._record("a", reading)
         else:
             self._record("u", reading, number)
@@ -234,20 +245,20 @@ class SharedWindow(Generic[Content]):
         With `undo` nothing is aborted: it is called for the parts that have left the window. `restart` is called after
         each abort, for a scan that has a state to throw away. An insertion is scanned like a sub-window. Reads of a
         lower priority stop between two sub-windows; under serial they do not.
-        It is an error if `scan` waits for a writer in another thread: that one may be waiting for this read.
+        It is an error if `scan` waits for a writer in another thread: that writer may be waiting for this read.
         """
         if not 1 <= count <= len(self):
             raise SashError(f"a window of {len(self)} sub-windows has no {count} youngest")
         if self.level == "serial":
-            with self.serial.read():
+            with self._serial.read():
                 return self._read_snapshot(count, scan, _go_on)
-        with self.gate.running(priority):
+        with self._gate.running(priority):
             if self.level == "ws":
-                return self._read_snapshot(count, scan, lambda: self.gate.stop(priority))
+                return self._read_snapshot(count, scan, lambda: self._gate.stop(priority))
             return self._read_latest(count, scan, undo, restart or _go_on, priority)
 
     def _read_snapshot(self, count: int, scan: Callable[[Content], Part], stop: Callable[[], None]) -> WindowRead[Part]:
-        """All references at once, the oldest first; writes do not matter to this reading any more."""
+        """Take all references at once, the oldest first; later writes do not matter to this reading."""
         with self._guard:
             taken = self._window(count)
             reading = self._new_reading(taken, undoes=False)
@@ -279,11 +290,11 @@ class SharedWindow(Generic[Content]):
                 if attempts > RESTARTS:
                     with self._guard:
                         # A writer that comes from now on waits for this read.
-                        self.preferred[read] = threading.get_ident()
+                        self._preferred[read] = threading.get_ident()
                 answer = self._attempt(count, scan, undo, lambda: self._stop(read, priority))
         finally:
             with self._guard:
-                if self.preferred.pop(read, None) is not None:
+                if self._preferred.pop(read, None) is not None:
                     self._preference_ends.notify_all()
         return replace(answer, attempts=attempts)
 
@@ -299,7 +310,7 @@ class SharedWindow(Generic[Content]):
         undone = inserted = 0
         with self._guard:
             reading = self._new_reading(self._window(count), undoes=undo is not None)
-            self.readings.add(reading)
+            self._readings.add(reading)
         try:
             while True:
                 stop()
@@ -331,20 +342,20 @@ class SharedWindow(Generic[Content]):
             step = reading.take(self._slots[number % len(self)])
             if step.is_last:
                 self._record("c", reading)
-                self.readings.discard(reading)
+                self._readings.discard(reading)
             return step
 
     def _end(self, reading: SlotReading) -> None:
-        """A reading that has neither committed nor been aborted is given up."""
+        """Give up a reading that has neither committed nor been aborted."""
         with self._guard:
-            if reading in self.readings:
-                self.readings.discard(reading)
+            if reading in self._readings:
+                self._readings.discard(reading)
                 self._record("a", reading)
 
     def _stop(self, read: object, priority: int) -> None:
         """Stop for reads of a higher priority. A read with precedence does not, since writers wait for it."""
-        if read not in self.preferred:
-            self.gate.stop(priority)
+        if read not in self._preferred:
+            self._gate.stop(priority)
 
     def _window(self, count: int) -> list[SlotSubWindow]:
         size = len(self)

@@ -7,7 +7,7 @@ over the same panes, each pane a vector over groups:
     panes        | 1 | 2 | 3 |   | 5 |          4 had no tuples: a vector of identities
     positions    | 1 | 2 | 3 | 4 | 5 |
 
-It is fed when a window is asked for, and built anew when panes were revised or groups got new codes.
+A lookup feeds it. It is built anew when panes were revised or groups got new codes.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from sash.panes.intervals.synopsis import SharedSynopsis
 from sash.panes.pane_ring import PaneRing
 from sash.panes.partials import Combine, Partial
 
-# Groups are given this much room to grow into, so that a synopsis is not copied for each new one.
+# Room for new groups, so that a synopsis is not copied for each of them.
 _ROOM = 1.5
-# How many panes a synopsis is fed at a time: a block of vectors must not take more memory than the synopsis.
+# The most panes that are fed at a time: a block of vectors must not take more memory than the synopsis.
 _FED_TOGETHER = 256
 
 
-# How many panes a lookup may feed to the synopsis while slides wait for it.
+# The most panes that a lookup may feed while slides wait for it.
 _FED_BY_OTHERS = 16
 
-# What users call partials that combine neither by sums nor by extremes.
+# Users' names of partials that combine neither by sums nor by extremes.
 _NAMES = {
     "moments": "VARIANCE or STDDEV",
     "hll": "APPROX_COUNT_DISTINCT",
@@ -54,7 +54,7 @@ def refusal(kind: str, partial: Partial) -> str | None:
 
 
 class Accelerator:
-    """One kind of synopsis for some windows over panes of one length. `lookup` answers them, or says that it cannot."""
+    """One kind of synopsis for some windows over panes of one length. `lookup` gives None where it cannot answer."""
 
     def __init__(self, kind: str, length: int, windows: Iterable[Window], partials: Iterable[Partial]) -> None:
         self.kind = kind
@@ -65,7 +65,7 @@ class Accelerator:
         self._widths = sorted({window.length // length for window in self.windows})
         self._synopses: dict[tuple[Partial, int], SharedSynopsis] = {}
         self.groups = 0
-        # The end of the pane before position 1, and of the last one fed; how many positions have no pane.
+        # The end of the pane before position 1, the end of the last pane fed, and how many positions have no pane.
         self._base = self._last = self._missing = 0
         # Nothing is stored before the base: a window that begins earlier begins there.
         self._from_beginning = False
@@ -73,18 +73,18 @@ class Accelerator:
 
     @property
     def key(self) -> tuple[str, int, frozenset[Window], frozenset[Partial]]:
-        """What it is for: two with one key hold the same."""
+        """Its contents: accelerators with equal keys are equal."""
         return self.kind, self.length, self.windows, self.partials
 
     def serves(self, window: Window, partials: Iterable[Partial]) -> bool:
         return window in self.windows and self.partials.issuperset(partials)
 
     def is_ahead_of(self, now: int, version: int) -> bool:
-        """Whether it has been fed beyond a time, and may have dropped the first panes of a window as of that time."""
+        """Whether it was fed beyond a time: it may have dropped the first panes of a window as of that time."""
         return bool(self._synopses) and version == self._version and self._last > now
 
     def is_near(self, ring: PaneRing, now: int, version: int) -> bool:
-        """A lookup as of a time is a matter of a few panes: it need not be built first."""
+        """Whether a lookup as of a time feeds only a few panes."""
         if version != self._version or not self._synopses:
             return False
         few = 0 <= now - self._last <= _FED_BY_OTHERS * self.length
@@ -107,14 +107,14 @@ class Accelerator:
             self._feed(ring, min(now, self._last + _FED_TOGETHER * self.length))
 
     def _is_regular(self, ring: PaneRing, first: int, last: int) -> bool:
-        """All these panes have this length; one that was open when finer panes came has another."""
+        """Whether all these panes have this length; a pane that was open when finer panes came has another."""
         return all(end - start == self.length for start, end in map(ring.span, range(first, last)))
 
     def _begin(self, ring: PaneRing, groups: int, now: int) -> None:
         """Begin behind the youngest pane that has another length, or as far back as windows reach.
 
-        Position 1 is a multiple of a power of two panes from the epoch, whenever the synopsis is built: base intervals
-        are then the same ones, and sums of floats the same to the last bit, also after a restart.
+        Position 1 is a multiple of a power of two panes from the epoch, whenever the synopsis is built. So the base
+        intervals are always the same, and sums of floats are equal to the last bit, also after a restart.
         """
         first = self._first_regular(ring, now)
         around, phase = self.length << (self._capacity - 1).bit_length(), now % self.length
@@ -128,7 +128,7 @@ class Accelerator:
             for i, dtype in enumerate(partial.dtypes)
         }
         for (partial, i), synopsis in self._synopses.items():
-            nothing = np.full((_FED_TOGETHER, self.groups), partial.identity(i), dtype=partial.dtypes[i])
+            nothing = np.full((_FED_TOGETHER, self.groups), partial.identity(), dtype=partial.dtypes[i])
             for left in range(self._missing, 0, -_FED_TOGETHER):
                 synopsis.extend(nothing[: min(left, _FED_TOGETHER)])
         self._last = first
@@ -151,7 +151,7 @@ class Accelerator:
         pane = np.repeat(np.array([(end - self._last) // self.length - 1 for _, end in spans], dtype=np.int64), sizes)
         places = pane * self.groups + ring.codes(first, last)
         for (partial, i), synopsis in self._synopses.items():
-            rows = np.full(count * self.groups, partial.identity(i), dtype=partial.dtypes[i])
+            rows = np.full(count * self.groups, partial.identity(), dtype=partial.dtypes[i])
             FOLDS[partial.combine](places, ring.column((partial, i), first, last), rows)
             synopsis.extend(rows.reshape(count, self.groups))
         self._last = until
@@ -166,7 +166,7 @@ class Accelerator:
         partials: Iterable[Partial],
         ranked: Mapping[Partial, RankedValues],
     ) -> Accumulator | None:
-        """One window for some groups alone, in their order, or None where it reaches back too far."""
+        """One window for some groups alone, in their order; None if the window reaches back too far."""
         right = (newest - self._base) // self.length
         left = right - window.length // self.length + 1
         if left <= self._missing and not self._from_beginning:

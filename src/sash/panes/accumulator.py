@@ -73,7 +73,7 @@ def kernel_moments(codes: Any, counts: Any, means: Any, squares: Any, n: Any, me
             continue
         g = codes[i]
         if n[g] == 0:
-            # Nothing to combine with: the formula below would make NaN of a mean whose square overflows.
+            # The accumulator is empty: the formula below would make NaN of a mean whose square overflows.
             n[g], mean[g], square[g] = added, means[i], squares[i]
             continue
         total = n[g] + added
@@ -84,8 +84,8 @@ def kernel_moments(codes: Any, counts: Any, means: Any, squares: Any, n: Any, me
         n[g] = total
 
 
-# A scan fills one row of `out` per window, the shortest first: the row before it, and the rows of panes between
-# cuts[i + 1] and cuts[i] on top. One call serves all windows, so its cost does not grow with their number.
+# A scan fills one row of `out` per window, the shortest first: it copies the row before, and folds the rows of panes
+# between cuts[i + 1] and cuts[i] into it. One call serves all windows, so its cost does not grow with their number.
 
 
 @numba.njit(cache=True, nogil=True)
@@ -133,7 +133,7 @@ class RankedValues:
         self._rank: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def compact(self, live: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Forget the values that are not live; each old code's new one."""
+        """Forget the values that are not live; the result is each old code's new one."""
         kept = np.flatnonzero(live)
         remap = np.full(len(live), -1, dtype=np.int64)
         old, self.dictionary = self.dictionary, ValueDictionary(self.dictionary.values.type)
@@ -148,7 +148,7 @@ class RankedValues:
             self._rank[self._order] = np.arange(len(self._order))
 
     def frozen(self) -> RankedValues:
-        """The values of now, for another thread."""
+        """The current values, for another thread."""
         other = RankedValues(self.dictionary.values.type)
         other.dictionary, other._order, other._rank = self.dictionary.frozen(), self._order, self._rank
         return other
@@ -197,7 +197,7 @@ class Accumulator:
                 self._unions[partial] = Unions(SKETCHES[partial.kind], size)
                 continue
             for i, dtype in enumerate(partial.dtypes):
-                self.slots[partial, i] = np.full(size, partial.identity(i), dtype=dtype)
+                self.slots[partial, i] = np.full(size, partial.identity(), dtype=dtype)
             if partial.combine is Combine.MOMENTS:
                 self._counts[partial] = np.zeros(size, dtype=np.int64)
 
@@ -290,15 +290,15 @@ class Block:
         return [bool(each) for each in np.atleast_1d((self.slots[presence, 0] > 0).all(axis=1))]
 
     def flat(self, partial: Partial, windows: int) -> list[Component]:
-        """A partial's components over the first windows, one after the other."""
+        """A partial's components over the first windows, one window after the other."""
         return [self.slots[partial, i][:windows].ravel() for i in range(len(partial.dtypes))]
 
 
 def scan(needs: Sequence[Sequence[Partial]], rows: ScanRows) -> Iterator[Accumulator]:
     """One accumulator per window, from one pass over the rows; `needs` says which partials each window wants.
 
-    Numbers are there for all windows at once, in a block. Sketches are merged along the way, window by window: those
-    of all windows together would not fit into memory.
+    Numbers of all windows come at once, in a block. Sketches are merged window by window: the sketches of all windows
+    together would not fit into memory.
     """
     windows = {partial: i + 1 for i, partials in enumerate(needs) for partial in partials}
     block = Block(rows.groups)
@@ -329,14 +329,14 @@ def _scan_components(partial: Partial, rows: ScanRows, cuts: NDArray[np.int64]) 
         if partial.ranked:
             values = rows.ranked[partial].ranks(values, int(partial.identity()))
         out = np.empty((len(cuts) - 1, rows.groups), dtype=dtype)
-        out[:1] = partial.identity(i)
+        out[:1] = partial.identity()
         SCANS[partial.combine](rows.codes, values, cuts, out)
         filled.append(out)
     return filled
 
 
 def _scan_moments(partial: Partial, rows: ScanRows, cuts: NDArray[np.int64]) -> list[Component]:
-    """Moments are rarer than sums: window by window, each on a copy of the one before."""
+    """Moments are rarer than sums, so they are scanned window by window, each on a copy of the one before."""
     accumulator = Accumulator(rows.groups, (partial,), rows.ranked)
     copies = []
     for low, high in zip(cuts[1:].tolist(), cuts[:-1].tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Windows that are read before it is known as of when: what leaves next is read last (TTU, thesis 7.4.2).
+"""Windows that are read before their time is known: the pane that leaves next is read last (TTU, thesis 7.4.2).
 
     as of 6          | 1 | 2 | 3 | 4 | 5 | 6 |         read ahead, without a lock
                          └last┘<------------->
@@ -6,9 +6,9 @@
     one pane slid        | 2 | 3 | 4 | 5 | 6 | 7 |     or 7, since 2 has left: as of 7, and nothing was in vain
     two               a pane that was read has left:   all over (`follows` says so)
 
-Needs: partials whose panes may be folded in any order and give the same to the last bit; the others, and windows that
-lookups answer, are read at the end. Panes of one length. Time: as a scan. Space: a row of a block per window, kept
-until the last panes are in.
+Needs: partials whose panes may be folded in any order and give the same to the last bit; other partials, and windows
+that lookups answer, are read at the end. Panes of one length. Time: as a scan. Space: a row of a block per window, kept
+until the last panes are read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sash.panes.partials import Combine, Partial
 if TYPE_CHECKING:
     from sash.panes.basic_interval import BasicIntervalSynopsis
 
-# Numbers per component that may be kept while the last panes are waited for.
+# The most numbers per component that are kept while the last panes are missing.
 MOST_AHEAD = 4_000_000
 
 
@@ -43,14 +43,14 @@ class ReadAhead:
         self._read: dict[Window, Accumulator] = {}
 
     def read(self) -> None:
-        """Without a lock."""
+        """Read without a lock."""
         shorter = {replace(window, length=window.length - self._pane): window for window in self.needs}
         needs = {short: self.needs[window] for short, window in shorter.items()}
         for view in self._frozen.scan(needs, self._now):
             self._read[shorter[view.window]] = view.accumulator
 
     def follows(self, version: int, now: int) -> bool:
-        """Whether what was read is still in the windows as of a later time, and has the same codes by its version."""
+        """Whether the panes that were read are still in the windows as of a later time, with the same codes."""
         return now - self._now <= self._pane and version == self._frozen.version
 
     def complete(self, later: BasicIntervalSynopsis, now: int) -> None:

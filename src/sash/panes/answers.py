@@ -22,7 +22,7 @@ from sash.panes.aggregates import AGGREGATES, HOLISTIC
 from sash.panes.aggregates.item_lists import ITEM_LISTS
 from sash.panes.filters import SubstreamFilter, substream_filter
 from sash.panes.partials import Partial
-from sash.panes.readers import Columns, Found, ItemReader, PlainReader, Reader
+from sash.panes.readers import Columns, ItemReader, PlainReader, Reader, SharedGroups
 from sash.panes.readings import Reading, WindowView
 from sash.plan.expressions import Call, Expression, Field
 from sash.plan.nodes import AggregateCall, AnswerFilter, AnswerJoin, Limit, Node, Sort, SortKey, Subquery
@@ -73,30 +73,30 @@ class Finisher:
 
     @cached_property
     def _plain(self) -> list[str] | None:
-        """The SELECT list's field names when it is nothing but fields: the common case, spared the evaluator."""
+        """The SELECT list's field names if it has only fields: this common case needs no evaluator."""
         fields = [output.expression for output in self.query.outputs]
         return [f.name for f in fields if isinstance(f, Field)] if all(isinstance(f, Field) for f in fields) else None
 
     @cached_property
     def _order(self) -> tuple[SortKey, ...]:
-        """ORDER BY; with LIMIT the keys decide between equals, so that the answer does not depend on history."""
+        """ORDER BY; with LIMIT, the keys break ties, so that the answer does not depend on history."""
         if self.query.limit is None:
             return self.query.order
         keys = (SortKey(Field(key.name, key.expression.type)) for key in self.query.keys)
         return (*self.query.order, *keys)
 
-    def answer(self, view: WindowView, found: Found) -> pa.Table:
+    def answer(self, view: WindowView, found: SharedGroups) -> pa.Table:
         """The answer of a simple query. `found` is shared by the queries that read the same view."""
         return self.finish([self.readers[0].read([view], found)])
 
     @cached_property
     def filter(self) -> SubstreamFilter | None:
-        """Its HAVING as a substream filter, where a collective index could serve it."""
+        """The query's HAVING as a substream filter, if a collective index could serve it."""
         plain = self.is_simple and isinstance(self.readers[0], PlainReader)
         return substream_filter(self.query) if plain else None
 
     def answer_among(self, accumulator: Accumulator, keys: KeyDictionary, codes: Codes) -> pa.Table:
-        """The answer when only some groups can be in it; HAVING decides, unless an approximate answer will do."""
+        """The answer when only some groups can be in it; HAVING decides, unless an approximate answer is wanted."""
         (reader,) = self.readers
         assert isinstance(reader, PlainReader)
         read = reader.read_among(accumulator, keys, codes)
@@ -107,7 +107,7 @@ class Finisher:
         return finish_rows(query, {**read.keys, **read.fields}, read.count, self._order, self._plain)
 
     def leading(self, columns: Columns) -> Columns:
-        """Of some groups of a query with one reader, those that may be in its answer: HAVING, LIMIT."""
+        """The groups that may be in the answer of a query with one reader, by HAVING and LIMIT."""
         fields, rows = having_only(self.query, {**columns.keys, **columns.fields}, columns.count)
         if self.query.limit is not None and self.query.limit < rows:
             fields, rows = sorted_and_limited(fields, rows, self._order, self.query.limit)
@@ -148,7 +148,7 @@ class PendingTable:
 
 
 def _all_of(conditions: tuple[Expression, ...]) -> Expression | None:
-    """Their AND, or None when there are none."""
+    """The AND of conditions; None if there are none."""
     if not conditions:
         return None
     first, *others = conditions
@@ -218,7 +218,7 @@ def _sorted(keys: tuple[SortKey, ...], fields: dict[str, pa.Array], rows: int) -
 
 
 def _places(column: pa.Array, key: SortKey) -> pa.Array:
-    """Where a value stands before it is compared: NULLs first or last, NaN greater than any number."""
+    """The place of a value before comparison: NULLs first or last, NaN greater than any number."""
     places = np.ones(len(column), dtype=np.int8)
     if pa.types.is_floating(column.type):
         places[np.asarray(pc.is_nan(column).fill_null(False))] = 0 if key.descending else 2
@@ -230,7 +230,7 @@ _KINDS = {"inner": "inner", "left": "left outer", "right": "right outer", "full"
 
 
 def compose(query: Composition, tables: list[pa.Table]) -> pa.Table:
-    """The answer; `tables` are those of the leaves, in their order."""
+    """The answer; `tables` are the answers of the leaves, in their order."""
     plan = query.plan
     joined = _joined(plan.input, iter(tables))
     columns = [evaluate(output.expression, _fields(joined), joined.num_rows) for output in plan.outputs]
@@ -255,7 +255,7 @@ def _joined(node: Node, tables: Iterator[pa.Table]) -> pa.Table:
 
 
 def _limited(node: Limit, table: pa.Table) -> pa.Table:
-    """Every column decides between equals, so that what is cut off does not depend on the order of arrival."""
+    """Cut to LIMIT. Every column breaks ties, so that the result does not depend on the order of arrival."""
     fields = [Field(name, column.type) for name, column in zip(table.column_names, table.columns, strict=True)]
     order = (*(node.input.keys if isinstance(node.input, Sort) else ()), *(SortKey(field) for field in fields))
     chosen, _ = sorted_and_limited(_fields(table), table.num_rows, order, node.count)

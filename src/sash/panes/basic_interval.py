@@ -7,7 +7,7 @@ Needs: any aggregate whose partials combine associatively. Time: one pass over t
 window for all queries together. Space: groups x panes per component.
 
 Invariants: a tuple is in exactly one pane; closed panes end at or before `now`; a partial that came later has
-its own `since`: panes that start before it may lack some of its tuples, and readers of the partial leave them out.
+its own `since`: panes that start before it may lack some of its tuples, and readers of the partial skip them.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from sash.panes.pane_rows import PaneRows, panes_to_table, table_to_panes
 from sash.panes.pane_store import AnswerPart, PaneStore, PartResult, WindowNeeds, needs_of
 from sash.panes.partials import Combine, Component, Partial
 from sash.panes.prefix_sums import DifferenceColumns, PrefixSums
-from sash.panes.readers import Found, PlainReader, PredicateGroups
+from sash.panes.readers import PlainReader, PredicateGroups, SharedGroups
 from sash.panes.readings import WindowView
 
 # Contributions of more micro-batches than this to one open pane are merged before it closes.
 MOST_CONTRIBUTIONS = 8
 # How many panes gather before they are merged into the history of unbounded windows.
 MOST_UNMERGED = 16
-# Dictionaries smaller than this keep what they have.
+# Smaller dictionaries than this are never compacted.
 LEAST_COMPACTED = 1024
 # Windows are scanned together as long as windows x groups stay below this many numbers per component.
 MOST_SCANNED = 4_000_000
@@ -62,11 +62,11 @@ class BasicIntervalSynopsis(PaneStore):
         self._ring = PaneRing()
         self._open: dict[tuple[Micros, Micros], list[Pane]] = {}
         self.ranked: dict[Partial, RankedValues] = {}
-        # How large the dictionary of groups (None) or of a ranked partial's values may grow before it is looked at.
+        # The size at which the dictionary of groups (None) or of a ranked partial's values is checked next.
         self._limits: dict[Partial | None, int] = {}
-        # How many of the oldest panes are merged ones.
+        # How many of the oldest panes are merged.
         self._history = 0
-        # Of a frozen one: what accelerators said, by window.
+        # In a frozen synopsis: the accelerators' results, by window.
         self._found: dict[Window, Accumulator] = {}
         # None of a frozen one: its panes are read once.
         self._sums: PrefixSums | None = PrefixSums()
@@ -81,7 +81,7 @@ class BasicIntervalSynopsis(PaneStore):
             if partial.ranked:
                 self.ranked[partial] = RankedValues(partial.type)
             for i, dtype in enumerate(partial.dtypes):
-                self._ring.add_column((partial, i), dtype, partial.identity(i))
+                self._ring.add_column((partial, i), dtype, partial.identity())
 
     def adopt(self, partials: Sequence[Partial], covered: CoveredPredicate) -> bool:
         for partial in partials:
@@ -102,7 +102,7 @@ class BasicIntervalSynopsis(PaneStore):
             self._limits.pop(partial, None)
             for i in range(len(partial.dtypes)):
                 self._ring.drop_column((partial, i))
-        # An open pane must forget as well: if the partial comes back, its dictionary of ranks is another one.
+        # An open pane must forget the partial as well: if the partial comes back, it has another dictionary of ranks.
         for span, parts in self._open.items():
             self._open[span] = [
                 replace(part, columns={slot: column for slot, column in part.columns.items() if slot[0] in kept})
@@ -114,7 +114,7 @@ class BasicIntervalSynopsis(PaneStore):
         return len(self._keys)
 
     def groups_beyond(self, most: int) -> int:
-        """Of the groups that some pane has, closed or open; `groups` also counts some that have vanished."""
+        """How many groups some pane has, closed or open; `groups` also counts vanished ones."""
         live = int(self._live().sum()) if self.groups > most else 0
         return live if live > most else 0
 
@@ -218,7 +218,7 @@ class BasicIntervalSynopsis(PaneStore):
     def merge(self, before: int) -> None:
         """Merge old panes, but not across the start of a partial: its readers must find the panes that have it.
 
-        Only when some have gathered, so that the cost is amortised.
+        Merge only when some have gathered, so that the cost is amortised.
         """
         last = self._ring.position(before)
         if last - self._history < MOST_UNMERGED:
@@ -260,7 +260,7 @@ class BasicIntervalSynopsis(PaneStore):
                 column[known] = remap[column[known]]
 
     def _outgrown(self, dictionary: Partial | None, size: int) -> bool:
-        """Worth looking at: surely half empty, or twice as large as after the last look (so the cost is amortised)."""
+        """Whether to check a dictionary: surely half empty, or twice as large as at the last check (amortised)."""
         return size > LEAST_COMPACTED and (2 * self.rows <= size or size >= self._limits.get(dictionary, 0))
 
     def _is_sparse(self, dictionary: Partial | None, live: NDArray[np.bool_]) -> bool:
@@ -274,8 +274,8 @@ class BasicIntervalSynopsis(PaneStore):
     def frozen(
         self, needs: WindowNeeds, now: Micros, build: bool = False, partials: Collection[Partial] | None = None
     ) -> Self:
-        """Panes are lent, not copied. What accelerators have, they change in place, so they are asked at once; where
-        one has much to catch up with, the windows are left to a scan, unless it is to `build` what it needs.
+        """A copy for another thread. It shares the panes. Accelerators change in place, so they are looked up at once;
+        if an accelerator lags far behind, a scan answers its windows, unless `build` lets it catch up.
         """
         other, read = copy.copy(self), self.since.keys() if partials is None else partials
         other._ring, other._keys = self._ring.frozen(self._columns_of(read)), self._keys.frozen()
@@ -297,12 +297,12 @@ class BasicIntervalSynopsis(PaneStore):
         return found
 
     def scanned(self, needs: WindowNeeds) -> dict[Window, list[Partial]]:
-        """Of a frozen one, the windows whose panes a scan will fold one after the other, each after an edge."""
+        """The windows of a frozen synopsis whose panes a scan will fold one after the other, each after an edge."""
         left = {window: partials for window, partials in needs.items() if window not in self._found}
         return {} if self._ring.nested else left
 
     def fold(self, accumulator: Accumulator, partials: list[Partial], since: Micros, until: Micros) -> None:
-        """Add the panes between two times to what an accumulator has."""
+        """Fold the panes between two times into an accumulator."""
         for first, last in self._runs(since, self._ring.position(until)):
             column = functools.partial(self._ring.column, first=first, last=last)
             accumulator.fold(partials, self._ring.codes(first, last), column)
@@ -336,7 +336,7 @@ class BasicIntervalSynopsis(PaneStore):
                 waiting.setdefault(span, []).append(number)
         views: dict[int, dict[Window, WindowView]] = {}
         for view in self.scan(needs_of([part for _, part in scanned]), now):
-            shared: dict[CoveredPredicate | None, Found] = {}
+            shared: dict[CoveredPredicate | None, SharedGroups] = {}
             for number in waiting[view.window]:
                 part = parts[number]
                 spans = part.stored.spans
@@ -381,7 +381,7 @@ class BasicIntervalSynopsis(PaneStore):
     def _together(
         self, needs: WindowNeeds
     ) -> Iterator[tuple[int, list[Accelerator], list[tuple[Window, list[Partial]]]]]:
-        """Windows with the same lag and accelerators, the shortest first, and no more than are scanned at a time."""
+        """Windows with the same lag and accelerators, the shortest first, at most as many as are scanned at a time."""
         together: dict[tuple[int, tuple[int, ...]], list[tuple[Window, list[Partial]]]] = {}
         for window in sorted(needs, key=lambda window: window.length):
             servers = self._servers(window, needs[window])
@@ -409,14 +409,14 @@ class BasicIntervalSynopsis(PaneStore):
         return None
 
     def candidates(self, index: FilterIndex, filter: SubstreamFilter, length: int, now: int) -> Codes | None:
-        """The groups that a substream filter may let through; None where the index cannot tell."""
+        """The groups that a substream filter may let through; None if the index cannot tell."""
         if self._ring.nested:
             return None
         index.catch_up(self._ring, now, self._version)
         return index.lookup(filter, now, length, len(self._keys))
 
     def _servers(self, window: Window, partials: list[Partial]) -> tuple[int, ...]:
-        """The accelerators that hold all of a window's partials together; none: its panes are scanned with others'."""
+        """The accelerators that hold all of a window's partials together; none: the panes are scanned with others'."""
         missing, servers = set(partials), []
         for i, accelerator in enumerate(self.accelerators):
             if window in accelerator.windows and missing & accelerator.partials:
@@ -455,7 +455,7 @@ class BasicIntervalSynopsis(PaneStore):
     def _accumulators(
         self, newest: Micros, youngest: int, windows: list[tuple[Window, list[Partial]]]
     ) -> Iterable[Accumulator]:
-        """One per window, the shortest first: in one pass over the panes, unless some lie inside others."""
+        """One accumulator per window, the shortest first: in one pass over the panes, unless panes are nested."""
         needs = [needed for _, needed in windows]
         if self._ring.nested:
             edges = [newest - window.length for window, _ in windows]
@@ -466,7 +466,7 @@ class BasicIntervalSynopsis(PaneStore):
         return scan(needs, ScanRows(len(self._keys), cuts, codes, column, self.ranked))
 
     def _folded_since(self, youngest: int, partials: list[Partial], since: Micros) -> Accumulator:
-        """The partials that are whole since a time, over the panes that start at or after it."""
+        """The partials that are complete since a time, over the panes that start at or after it."""
         whole = [p for p in partials if (start := self.since[p]) is None or start <= since]
         return self._folded(self._runs(since, youngest), whole)
 
@@ -479,7 +479,7 @@ class BasicIntervalSynopsis(PaneStore):
         return accumulator
 
     def _runs(self, edge: Micros, young: int) -> list[tuple[int, int]]:
-        """The runs of panes before `young` that lie wholly after an edge, youngest first; none that it cuts."""
+        """The runs of panes before `young` that lie wholly after an edge, youngest first, without cut panes."""
         if not self._ring.nested:
             first = self._ring.first_whole(edge, young)
             return [(first, young)] if first < young else []
@@ -489,7 +489,7 @@ class BasicIntervalSynopsis(PaneStore):
     # -- recovery ------------------------------------------------------------------------------------
 
     def note_failure(self, query: str, now: Micros, why: str) -> None:
-        """Nothing is to be done: a replay computes the part again."""
+        """Do nothing: a replay computes the part again."""
 
     def to_table(self) -> pa.Table:
         """Every pane's rows with their key values (see `snapshot`)."""
@@ -497,7 +497,7 @@ class BasicIntervalSynopsis(PaneStore):
         return panes_to_table(closed, list(self._open_panes()), self._keys, list(self.since), self.ranked)
 
     def pane_tables(self) -> Iterator[pa.Table]:
-        """Of an open pane the rows of one contribution at a time."""
+        """The rows of each closed pane, and of each contribution to an open pane."""
         for i in range(len(self._ring)):
             yield panes_to_table([self._ring.pane(i)], [], self._keys, list(self.since), self.ranked)
         for pane in self._open_panes():

@@ -1,13 +1,13 @@
 """ClusterPanes: the files of a pane table whose rows are in the cluster, in place of the panes themselves.
 
-ClusterPanes knows which panes have tuples. Its rows are read by inquiries, which somebody with a cluster carries out.
-Who computes has all rows of some groups, so that a group's columns are final there; HAVING and LIMIT are applied there,
-too, and only what may be in an answer travels. COUNT(DISTINCT x) of each k reads a table of (k, x), and must find all x
-of a k in one place (`_divided_by`).
+ClusterPanes knows which panes have tuples. Inquiries read the rows, and a cluster carries out inquiries. A job has all
+rows of some groups, so that the columns of these groups are final. The job also applies HAVING and LIMIT, so only rows
+that may be in an answer travel. COUNT(DISTINCT x) of each k reads a table of (k, x), and must find all x of a k in one
+place (`_divided_by`).
 
-A row in a file has its span, its key values and the components of its partials. A partial's columns are named by what
-it is, so that files which were written for other queries can be read together: a file lacks the columns of partials
-that came later, and has those of partials that nobody reads any more.
+A row in a file has its span, its key values and the components of its partials. A partial's columns are named after its
+contents, so that files of other queries can be read together: a file lacks the columns of later partials, and has those
+of partials that nobody reads any more.
 
 Needs: windows over time. Space: here, a row for each file; in files, groups x panes for each micro-batch that touches
 a pane.
@@ -73,7 +73,7 @@ def stored_rows(panes: PaneStore) -> pa.Table:
 
 
 def stored_panes(panes: PaneStore) -> Iterator[pa.Table]:
-    """The same, pane by pane: who moves many rows has no room for them a second time."""
+    """The same, pane by pane: a caller that moves many rows has no memory for a second copy of all."""
     return (_stored(panes, table) for table in panes.pane_tables())
 
 
@@ -89,7 +89,7 @@ def _stored(panes: PaneStore, table: pa.Table) -> pa.Table:
 def synopsis_of(
     table: pa.Table, keys: Sequence[pa.DataType], since: Mapping[Partial, Micros | None], now: Micros
 ) -> BasicIntervalSynopsis:
-    """The panes of such rows, closed up to a time; what a file lacks is nothing."""
+    """The panes of such rows, closed up to a time; a partial that a file lacks is absent."""
     synopsis = BasicIntervalSynopsis(list(keys))
     for partial, start in since.items():
         synopsis.require([partial], start)
@@ -115,9 +115,9 @@ def _as_snapshot(table: pa.Table, keys: Sequence[pa.DataType], partials: Sequenc
 def _component(table: pa.Table, partial: Partial, component: int) -> pa.ChunkedArray | pa.Array:
     name, type = value_name(partial, component), _type(partial, component)
     column = table[name].cast(type) if name in table.column_names else pa.nulls(len(table), type)
-    # Of values and sketches a missing one is the identity as it is.
+    # For values and sketches a missing value is the identity already.
     absent = partial.ranked or partial.combine is Combine.UNION
-    return column if absent else column.fill_null(pa.scalar(partial.identity(component), type))
+    return column if absent else column.fill_null(pa.scalar(partial.identity(), type))
 
 
 @dataclass(frozen=True)
@@ -139,19 +139,19 @@ class Inquiry:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that it wants of stored rows."""
+        """The columns of stored rows that it reads."""
         return stored_schema(self.keys, self.partials)
 
     def span(self) -> tuple[Micros, Micros]:
-        """Panes after the first and up to the second matter."""
+        """It reads panes after the first time and up to the second."""
         windows = list(self.needs)
         oldest = min(self.now - window.reach for window in windows)
         return oldest, max(self.now - window.lag for window in windows)
 
     def divisions(self) -> dict[tuple[int, ...], list[int]]:
-        """The parts, by number, that can be computed over the same division of the groups, and by which keys.
+        """The parts, by number, that one division of the groups can compute, and the keys of the division.
 
-        Who reads the groups of all keys is content with any division that has one.
+        A part that reads the groups of all keys accepts any division by some of them.
         """
         everything = tuple(range(len(self.keys)))
         found: dict[tuple[int, ...], list[int]] = {}
@@ -166,9 +166,9 @@ class Inquiry:
         return replace(self, parts=tuple(self.parts[number] for number in numbers))
 
     def read(self, table: pa.Table) -> Iterator[tuple[int, PartResult]]:
-        """What the parts, by number, find in stored rows: all rows of the groups that these have.
+        """The results of the parts, by number, in stored rows: all rows of some groups.
 
-        Without the groups that cannot be in the answer.
+        The results lack groups that cannot be in the answer.
         """
         since = {partial: self.since[partial] for partial in self.partials}
         synopsis = synopsis_of(table, self.keys, since, self.now)
@@ -178,24 +178,24 @@ class Inquiry:
     def joined(self, found: Mapping[int, Sequence[PartResult]]) -> dict[int, PartResult]:
         """Each part's columns over all groups."""
         missing = [number for number in range(len(self.parts)) if not found.get(number)]
-        # Where there is no row at all, a window without tuples has its answer, too.
+        # Without any row, a window without tuples still has an answer.
         nothing = self.only(missing).read(self.schema.empty_table()) if missing else ()
         empty = {missing[place]: [columns] for place, columns in nothing}
         return {number: _joined(self.parts[number], each) for number, each in {**found, **empty}.items()}
 
 
 def _divided_by(part: AnswerPart) -> tuple[int, ...]:
-    """The places of the keys that tell a part's groups apart: rows that agree in them must be read together."""
+    """The places of the keys that identify a part's groups: rows that agree in them must be read together."""
     return tuple(range(len(part.stored.table.keys))) if _is_one_list(part) else part.chosen.group
 
 
 def _is_one_list(part: AnswerPart) -> bool:
-    """A list of items without GROUP BY: the lists of some items each make up the list of all."""
+    """Whether the part is a list of items without GROUP BY: lists of disjoint items make up the list of all."""
     return isinstance(part.chosen, WeightedItems) and not part.chosen.group
 
 
 def _leading(part: AnswerPart, columns: Columns) -> PartResult:
-    # With several readers HAVING speaks of columns that others have; LIMIT is for the list of all items.
+    # With several readers HAVING may refer to columns of the others; LIMIT is for the list of all items.
     if len(part.finisher.readers) > 1 or _is_one_list(part):
         return columns
     try:
@@ -205,7 +205,7 @@ def _leading(part: AnswerPart, columns: Columns) -> PartResult:
 
 
 def _joined(part: AnswerPart, found: Sequence[PartResult]) -> PartResult:
-    """A part's columns over all groups, from those of some at a time."""
+    """A part's columns over all groups, from the columns of some groups at a time."""
     if failures := sorted(each.why for each in found if isinstance(each, PartFailure)):
         return PartFailure(failures[0])
     columns = [each for each in found if isinstance(each, Columns)]
@@ -230,7 +230,7 @@ def _one_list(part: AnswerPart, columns: Columns) -> Columns:
     *_, item = query.keys
     (call,), rule = query.calls, query.items
     assert rule is not None
-    # As TOP orders its items; a histogram has its own in their order.
+    # In TOP's order of items; a histogram has its items in their own order.
     weight = (SortKey(Field(call.name, columns.fields[call.name].type), descending=True, nulls_first=False),)
     order = (*(weight if rule.count is not None else ()), SortKey(Field(item.name, item.expression.type)))
     fields, rows = sorted_and_limited({**columns.keys, **columns.fields}, columns.count, order, rule.count)
@@ -243,17 +243,17 @@ FILES = pa.schema([("file", pa.string()), ("rows", pa.int64()), *_SPAN, *SEAL])
 
 
 class Cluster(Protocol):
-    """Who has the files."""
+    """The owner of the files."""
 
     def ask(self, inquiry: Inquiry, files: pa.Table) -> Mapping[int, Sequence[PartResult]]:
-        """An inquiry over some FILES, which have rows: what came of each part, wherever it was computed."""
+        """Carry out an inquiry over some FILES, which have rows; the result is what each job found of each part."""
 
     def reading(self) -> AbstractContextManager[None]:
-        """The files that are there when this begins are there until it ends."""
+        """Inside, the files that exist at the beginning stay."""
 
 
 class ClusterPanes(PaneStore):
-    """`cluster` is None while nobody is to be answered: what is applied once more has been answered already."""
+    """`cluster` is None during recovery: replayed epochs have been answered already."""
 
     kind = "cluster"
 
@@ -261,11 +261,11 @@ class ClusterPanes(PaneStore):
         super().__init__(key_types, version)
         self.cluster = cluster
         self._files = FILES.empty_table()
-        # What a micro-batch has brought and nobody has said yet that it is not too late.
+        # The files of a micro-batch, until `absorb` says which of them are not too late.
         self._brought = FILES.empty_table()
-        # The queries that have failed here, as of when and why: to be noted, or, while nobody is asked, to be repeated.
+        # Failed queries, as of when and why: noted for the log, or, during recovery, repeated.
         self.failures: dict[str, tuple[Micros, str]] = {}
-        # Of a frozen one: its files are being read.
+        # In a frozen store: its files are being read.
         self._reading = ExitStack()
 
     # -- what it stores --------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ class ClusterPanes(PaneStore):
 
     @property
     def groups(self) -> int:
-        """About as many as the fullest pane has rows: how many there are in all, only a job could tell."""
+        """About the rows of the fullest pane: only a job could count all groups."""
         return int(self._rows_by_pane().max(initial=0))
 
     @property
@@ -317,11 +317,11 @@ class ClusterPanes(PaneStore):
     # -- filling and forgetting ------------------------------------------------------------------------
 
     def bring(self, files: pa.Table) -> None:
-        """What a micro-batch has written; `absorb` says which of it counts."""
+        """Take the files of a micro-batch; `absorb` says which of them count."""
         self._brought = files
 
     def absorb(self, rows: PaneRows, closed_until: Micros | None = None) -> None:
-        """The panes that a micro-batch has tuples for: files of others came too late."""
+        """Take the panes of a micro-batch; files of other panes came too late."""
         brought, self._brought = self._brought, FILES.empty_table()
         ends = np.asarray(brought["end"])
         self._files = pa.concat_tables([self._files, brought.filter(pa.array(np.isin(ends, rows.ends)))])
@@ -329,13 +329,13 @@ class ClusterPanes(PaneStore):
             self._version += 1
 
     def close(self, until: Micros) -> None:
-        """Nothing is to be done: a window reads the files of panes that end by its own end."""
+        """Do nothing: a window reads the files of panes that end by its own end."""
 
     def expire(self, before: Micros) -> None:
         self._files = self._files.filter(pa.array(self._starts >= before))
 
     def merge(self, before: Micros) -> None:
-        """Files of windows without end stay as they are."""
+        """Do nothing: files of windows without end stay as they are."""
 
     def next_end(self, after: Micros) -> Micros | None:
         later = self._ends[self._ends > after]
@@ -353,7 +353,7 @@ class ClusterPanes(PaneStore):
     def frozen(
         self, needs: WindowNeeds, now: Micros, build: bool = False, partials: Collection[Partial] | None = None
     ) -> Self:
-        """The files of now, to be read once; they stay until then."""
+        """The current files, to be read once; they stay until then."""
         other = copy.copy(self)
         other.since, other._reading = self.since.copy(), ExitStack()
         if self.cluster is not None:
@@ -391,7 +391,7 @@ class ClusterPanes(PaneStore):
         return iter(())
 
     def load_files(self, files: pa.Table) -> None:
-        """Panes that were elsewhere before are in these files."""
+        """Take panes that are in these files from now on."""
         self._files = files
 
     def load(self, table: pa.Table, since: list[list[object]]) -> None:

@@ -1,4 +1,4 @@
-"""Partials of one predicate, put together from the partials of other predicates (thesis 8.3.3).
+"""Partials of one predicate, combined from the partials of other predicates (thesis 8.3.3).
 
     SUM where protocol = 'TCP' or protocol = 'UDP'   =   SUM where protocol = 'TCP'  +  SUM where protocol = 'UDP'
     MAX where protocol = 'TCP' or user = 'U'         =   the greater of the two, though terms overlap
@@ -24,7 +24,7 @@ from sash.plan.expressions import RowExpression
 
 
 def can_be_covered(partial: Partial) -> bool:
-    """Moments need counts beside them, and ranked values compare only within one predicate's dictionary."""
+    """Whether it can: moments need counts, and ranked values compare only within one predicate's dictionary."""
     combines = (Combine.ADD, Combine.MIN, Combine.MAX, Combine.UNION)
     return not partial.ranked and partial.combine in combines
 
@@ -33,8 +33,8 @@ def can_be_covered(partial: Partial) -> bool:
 class CoveredPredicate:
     """The predicates whose partials are added, and those whose partials are taken away.
 
-    `overlaps`: tuples may be in several of them. Extremes do not mind; of rows and counts only whether there are any is
-    asked then, so the greatest tells.
+    `overlaps`: tuples may be in several of them. Extremes do not mind that. Of rows and counts, queries then only ask
+    whether there are any, so the greatest part tells.
     """
 
     added: tuple[RowExpression, ...]
@@ -45,11 +45,11 @@ class CoveredPredicate:
         return [replace(partial, predicate=predicate) for predicate in (*self.added, *self.subtracted)]
 
     def stored(self, partials: Iterable[Partial]) -> tuple[Partial, ...]:
-        """What must be stored so that these partials can be put together."""
+        """The partials that must be stored to combine these partials."""
         return tuple(dict.fromkeys(part for partial in partials for part in self.parts(partial)))
 
     def reading(self, reading: Reading) -> Reading:
-        """The reading of what is stored instead."""
+        """The reading of the stored partials instead."""
         return replace(reading, partials=self.stored(reading.partials))
 
     def view(self, view: WindowView, partials: tuple[Partial, ...]) -> WindowView:
@@ -78,7 +78,7 @@ class CoveredPredicate:
         return whole
 
     def _block(self, parts: Block, partials: tuple[Partial, ...]) -> Block:
-        """All windows of a scan at once; queries with the same cover share them."""
+        """The combined block of a scan; queries with the same cover share it."""
         key = (self, partials)
         if key not in parts.memo:
             whole = parts.memo[key] = Block(parts.groups)
@@ -91,7 +91,7 @@ class CoveredPredicate:
         return block
 
     def completed(self, pane: Pane, slot: Slot, parts: list[Slot]) -> Pane:
-        """An open pane with a component that is put together from others; without, if it came before all of them."""
+        """An open pane with a component that is combined from others; without it if the pane lacks all of them."""
         if any(part not in pane.columns for part in parts):
             return pane
         whole = self.combined(slot[0], [pane.columns[part] for part in parts])

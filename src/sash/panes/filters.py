@@ -55,7 +55,7 @@ class FilterKey:
 
 @dataclass(frozen=True)
 class SubstreamFilter:
-    """`rest` are the other parts of HAVING's AND: an approximate answer fulfils them all the same."""
+    """`rest` are the other parts of HAVING's AND: they hold in an approximate answer, too."""
 
     key: FilterKey
     comparison: str
@@ -111,10 +111,10 @@ def _refused(call: AggregateCall) -> bool:
 
 
 class FilterIndex:
-    """One collective index over the panes of a synopsis, fed when it is asked.
+    """One collective index over the panes of a synopsis. A lookup feeds it.
 
-    `failure` says why it has stopped: a SUM below 0, or a number beyond what it can count. It begins anew when the
-    pane that stopped it has left the windows.
+    `failure` says why it has stopped: a SUM below 0, or a number that is too large. It begins anew when the pane that
+    stopped it has left the windows.
     """
 
     def __init__(self, key: FilterKey, p: int) -> None:
@@ -128,7 +128,7 @@ class FilterIndex:
         self._index: CollectiveIndex | ExtremeIndex = self._fresh()
         self.failure: str | None = None
         self._stopped_at: int | None = None
-        # The longest window that is asked for: what lies before it is forgotten.
+        # The longest window of all lookups: panes before it are forgotten.
         self.longest = 0
         self._asked = self._visited = self._groups = 0
 
@@ -139,7 +139,7 @@ class FilterIndex:
 
     @property
     def pays(self) -> bool:
-        """Whether it spares enough groups, as far as that is known."""
+        """Whether it spares enough groups, as far as is known."""
         return self._asked < _ENOUGH_TO_JUDGE or self._visited <= _LEAST_SPARED * self._groups
 
     def _fresh(self) -> CollectiveIndex | ExtremeIndex:
@@ -148,7 +148,7 @@ class FilterIndex:
         return ExtremeIndex(self.key.function, self._partial.dtypes[0])  # type: ignore[arg-type]
 
     def look_back(self, longest: int) -> None:
-        """Serve windows up to a length; one that reaches into what was forgotten makes the index begin anew."""
+        """Serve windows up to a length; if a window reaches into forgotten panes, the index begins anew."""
         if longest > self.longest:
             self._version = None
         self.longest = longest
@@ -158,7 +158,7 @@ class FilterIndex:
     def catch_up(self, ring: PaneRing, now: int, version: int) -> None:
         """Take in the panes that have closed up to a time; all of them again when some were revised."""
         if self._stopped_at is not None and now > self._stopped_at + self.longest:
-            # What it could not count has left every window.
+            # The pane that it could not count has left every window.
             self._version = None
         if version != self._version:
             self._index, self._last, self._version = self._fresh(), None, version
@@ -194,7 +194,7 @@ class FilterIndex:
     # -- answering -----------------------------------------------------------------------------------
 
     def lookup(self, filter: SubstreamFilter, now: int, length: int, groups: int) -> Codes | None:
-        """A superset of the groups that satisfy a filter over a window that ends now; None when it has stopped."""
+        """A superset of the groups that satisfy a filter over a window that ends now; None if the index has stopped."""
         if self.failure is not None:
             return None
         scale = self._partial.type.scale if pt.is_decimal(self._partial.type) else 0

@@ -6,11 +6,11 @@ the k-th counts is delta; items whose listed counts exceed delta are reported.
 Invariants: a reported count is at most the true one, and greater than delta, so there is never a false positive; an
 item on no list occurs at most delta times. There may be false negatives: items that are on too few lists.
 
-Where the text says nothing: the k-th count of a sub-window with fewer than k distinct items is 0, and of equal counts
-the lesser item is the more frequent one. `report` may be asked before the first full window.
+Where the thesis says nothing: the k-th count of a sub-window with fewer than k distinct items is 0, and of equal counts
+the lesser item is the more frequent one. `report` works before the first full window, too.
 
 This is the algorithm by itself, with the space of its lists. Queries make their lists from the exact counts of panes
-(`item_lists.Frequent`): the same answers.
+(`item_lists.Frequent`), and give the same answers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
-# Up to here a list is kept sorted by insertion; longer ones are sorted as a whole.
+# Lists up to this length are sorted by insertion; longer ones as a whole.
 LONGEST_INSERTED = 64
 
 
@@ -66,7 +66,7 @@ def top_items(counts: Ints, k: int) -> Ints:
 
 
 class FrequentItems:
-    """Algorithm 6: what a window of `sub_windows` sub-windows knows of its frequent items from lists of k.
+    """Algorithm 6: the frequent items of a window of `sub_windows` sub-windows, from lists of k.
 
     Items are codes: small whole numbers, as a dictionary gives them, because global counters are an array over them.
 
@@ -95,16 +95,16 @@ class FrequentItems:
 
     @property
     def full(self) -> bool:
-        """As many sub-windows as the window has were seen."""
+        """Whether the window has all its sub-windows."""
         return self._slides >= self.sub_windows
 
     @property
     def space(self) -> int:
-        """Pairs of item and count that are stored: those on lists and the global counters."""
+        """The stored pairs of item and count: those on lists and the global counters."""
         return int(np.count_nonzero(self._counts)) + int(np.count_nonzero(self._global))
 
     def slide(self, items: Ints, counts: Ints) -> None:
-        """The window slides by a sub-window of these exact counts; items in ascending order of their values."""
+        """Slide by a sub-window with these exact counts; items in ascending order of their values."""
         if len(items) and int(items.min()) < 0:
             raise ValueError("an item's code must not be negative")
         self._take_back(self._slides % self.sub_windows)
@@ -112,7 +112,7 @@ class FrequentItems:
         self._slides += 1
 
     def _take_back(self, place: int) -> None:
-        """The oldest list leaves the counters; there is none while the window is not full."""
+        """Take the oldest list out of the counters; there is none while the window is not full."""
         used = self._counts[place] > 0
         self._global[self._items[place, used]] -= self._counts[place, used]
         self.delta -= int(self._counts[place, -1])
@@ -143,7 +143,7 @@ class FrequentItems:
 
 
 def frequent_in_window(sub_windows: Sequence[tuple[Ints, Ints]], k: int) -> tuple[Ints, Ints, int]:
-    """The same without a state: what the lists of some sub-windows report together, and their delta.
+    """The same without state: the report of some sub-windows' lists together, and their delta.
 
     A sub-window is (items, counts): its exact counts, or its list of the k most frequent items.
 

@@ -193,7 +193,7 @@ class ItemCounts:
 
     @cached_property
     def rows(self) -> Ints:
-        """Tuples per window and group, NULL items too: whether a group is there at all."""
+        """Tuples per window and group, NULL items too: 0 means that the group is absent."""
         return sum_groups(self.counts, self.order.order, self.order.starts[:-1], self.order.starts[1:])
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What Spark's pass is asked for: one aggregate function applied to a row expression."""
+"""A column of Spark's pass: one aggregate function applied to a row expression."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ A pane covers (start, end]. Panes are kept in the order of their ends. They may 
 with a finer query) and may even overlap in time: each tuple is in exactly one of them. A column is an array of int64 or
 float64, or of objects: the bytes of sketches, None where there is none.
 
-`frozen` lends the panes of a moment to another thread without a copy. New panes are written behind the rows that were
-lent. Who changes rows that are there already (late panes, merged ones, new codes) goes on with fresh arrays.
+`frozen` lends the current panes to another thread without a copy. New panes are written behind the lent rows. A change
+of existing rows (late panes, merged ones, new codes) goes to fresh arrays.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ class PaneRing:
 
     @property
     def capacity(self) -> int:
-        """How many rows the arrays have room for, the dead ones at their head included."""
+        """How many rows the arrays have room for, including dead ones at their head."""
         return len(self._codes)
 
     @property
     def nested(self) -> bool:
-        """Some pane lies inside a longer one that ends later: a window's panes are then no contiguous run."""
+        """Whether some pane lies inside a longer one that ends later: then a window's panes are not contiguous."""
         return self._nested_until is not None and bool(self._starts) and self._starts[0] < self._nested_until
 
     @property
@@ -84,7 +84,7 @@ class PaneRing:
         return list(self._columns)
 
     def add_column(self, name: Hashable, dtype: Dtype, fill: int | float | None) -> None:
-        """A component from now on; panes already stored hold its identity."""
+        """Add a component; panes already stored hold its identity."""
         self._fills[name] = fill
         self._columns[name] = np.full(len(self._codes), fill, dtype=dtype)
         self._lent.discard(name)
@@ -96,12 +96,12 @@ class PaneRing:
     # -- lending ---------------------------------------------------------------------------------------
 
     def frozen(self, names: Collection[Hashable] | None = None) -> PaneRing:
-        """The panes as they are now, with some of their columns (None: all). Time: O(panes + columns lent)."""
+        """The current panes, with some of their columns (None: all). Time: O(panes + columns lent)."""
         lent = self._columns if names is None else {name: self._columns[name] for name in names}
         last = self._bounds[-1]
         other = PaneRing()
         other._starts, other._ends, other._bounds = self._starts.copy(), self._ends.copy(), self._bounds.copy()
-        # No longer than what is lent: an append to the other ring finds them full, and takes fresh ones.
+        # The arrays end with the lent rows, so an append to the other ring finds them full and takes fresh ones.
         other._codes = self._codes[:last]
         other._columns = {name: column[:last] for name, column in lent.items()}
         other._fills, other._nested_until = {name: self._fills[name] for name in lent}, self._nested_until
@@ -110,7 +110,7 @@ class PaneRing:
         return other
 
     def _own(self, *names: Hashable) -> None:
-        """Before rows are changed in place: whoever was lent them keeps the old arrays."""
+        """Call this before changing rows in place: borrowers keep the old arrays."""
         for name in self._lent.intersection(names):
             self._lent.discard(name)
             if name is _CODES:
@@ -175,7 +175,7 @@ class PaneRing:
         self._lent.clear()
 
     def expire(self, before: Micros) -> int:
-        """Forget the oldest panes that start before a time; how many."""
+        """Forget the oldest panes that start before a time; the result is how many."""
         gone = 0
         while gone < len(self._starts) and self._starts[gone] < before:
             gone += 1
@@ -187,7 +187,7 @@ class PaneRing:
         return gone
 
     def _let_go(self, low: int, high: int) -> None:
-        """Dead rows hold no objects: sketches are large, and the dead part stays until the arrays are full."""
+        """Clear the objects of dead rows: sketches are large, and dead rows stay until the arrays are full."""
         for name, column in list(self._columns.items()):
             if column.dtype == np.object_:
                 self._own(name)
@@ -213,7 +213,7 @@ class PaneRing:
         return first
 
     def cuts(self, panes: list[int]) -> NDArray[np.int64]:
-        """Where panes begin among the rows of the slice that starts with the last one given."""
+        """Where panes begin among the rows of a slice, which starts with the last of these panes."""
         return np.array([self._bounds[pane] for pane in panes], dtype=np.int64) - self._bounds[panes[-1]]
 
     def codes(self, first: int, last: int) -> Codes:
@@ -221,7 +221,7 @@ class PaneRing:
         return self._codes[self._bounds[first] : self._bounds[last]]
 
     def column(self, name: Hashable, first: int, last: int) -> Column:
-        """A component of panes first .. last - 1, not a copy, and not to be written to."""
+        """A component of panes first .. last - 1: no copy, and read-only for the caller."""
         return self._columns[name][self._bounds[first] : self._bounds[last]]
 
     def writable(self, name: Hashable) -> Column:

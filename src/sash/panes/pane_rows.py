@@ -1,7 +1,7 @@
-"""What a pass over a micro-batch brings to the synopses; panes as one Arrow table and back, for checkpoints.
+"""Rows of panes from a pass over a micro-batch; panes as one Arrow table and back, for checkpoints.
 
-Rows carry their key values and, for ranked extremes, the values themselves: codes and ranks mean something only in
-memory. Everything else is stored as the panes hold it, sketches as their bytes. A pane's rows follow each other and
+Rows carry their key values and, for ranked extremes, the values themselves, because codes and ranks have a meaning in
+memory only. Everything else is stored as in the panes, sketches as their bytes. A pane's rows follow each other and
 share a number in `part`, because an open pane may consist of several contributions.
 """
 
@@ -44,13 +44,13 @@ def panes_to_table(
 
 
 def _stored(partial: Partial, component: int, panes: list[Pane]) -> Component:
-    dtype, identity = partial.dtypes[component], partial.identity(component)
+    dtype, identity = partial.dtypes[component], partial.identity()
     parts = [pane.columns.get((partial, component), np.full(len(pane.codes), identity, dtype=dtype)) for pane in panes]
     return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
 
 
 def to_column(partial: Partial, stored: Component, ranked: Ranked) -> pa.Array:
-    """A component as a checkpoint has it: of ranked extremes the values, of sketches the bytes."""
+    """A component in a checkpoint's form: values for ranked extremes, bytes for sketches."""
     if partial.combine is Combine.UNION:
         # The sketches of a large synopsis may take more than the 2 GB that a plain binary column holds.
         return pa.array(stored, pa.large_binary())
@@ -88,7 +88,7 @@ def from_column(partial: Partial, column: pa.Array, ranked: Ranked) -> Component
 
 @dataclass(frozen=True)
 class PaneRows:
-    """What one micro-batch brings: rows of (pane, group), sorted in no order, as Arrow columns.
+    """The rows of one micro-batch: (pane, group), in no order, as Arrow columns.
 
     `latest` is the greatest timestamp behind each row.
     """
@@ -109,7 +109,7 @@ class PaneRows:
 
 @dataclass(frozen=True)
 class BatchFacts:
-    """What one pass over a micro-batch brought: counts, and rows of partials with the tuples behind each row.
+    """The result of one pass over a micro-batch: counts, and rows of partials with the tuples behind each row.
 
     The first tuple came by `earliest`, the end of its pane.
     """

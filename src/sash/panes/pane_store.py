@@ -5,7 +5,7 @@
 
 Code that fills, closes, expires or reads panes does not ask which store it has. A store reads a query part by part: an
 `AnswerPart` is one reader of one aggregate over its window, and the store returns a result or a failure for each part.
-What only one store can do has a neutral default here.
+An ability of only one store has a neutral default here.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from sash.panes.covered import CoveredPredicate
 from sash.panes.filters import FilterIndex
 from sash.panes.pane_rows import PaneRows
 from sash.panes.partials import Partial
-from sash.panes.readers import Columns, Found, PlainReader, Reader
+from sash.panes.readers import Columns, PlainReader, Reader, SharedGroups
 from sash.panes.readings import Reading, WindowView
 from sash.plan.periodic import Shape
 
 if TYPE_CHECKING:
     from sash.panes.ahead import ReadAhead
 
-# What the evaluation of one query may raise without being a defect: the query fails, its neighbours do not.
+# Errors that the evaluation of one query may raise without a defect of Sash: the query fails, and others go on.
 FAILURES = (QueryFailedError, pa.ArrowException, ArithmeticError, ValueError)
 
 
@@ -52,14 +52,14 @@ class PartIdentity(Interned):
 
 @dataclass(frozen=True)
 class AnswerPart:
-    """One reader of one aggregate, over its window. `covered`: its partials are put together from others' (SS4)."""
+    """One reader of one aggregate, over its window. `covered`: its partials are combined from others' (SS4)."""
 
     finisher: Finisher
     reader: int
     covered: CoveredPredicate | None = None
 
     def __reduce__(self) -> tuple[type[AnswerPart], tuple[object, ...]]:
-        """Without what is cached, in the query as well: another process hashes strings differently."""
+        """Pickle without caches, in the query as well: another process hashes strings differently."""
         return AnswerPart, (Finisher(replace(self.finisher.query)), self.reader, self.covered)
 
     @cached_property
@@ -73,7 +73,7 @@ class AnswerPart:
 
     @cached_property
     def stored(self) -> Reading:
-        """What it reads of what is stored."""
+        """The reading of stored partials."""
         reading = self.finisher.readings[self.reader]
         return reading if self.covered is None else self.covered.reading(reading)
 
@@ -83,7 +83,7 @@ class AnswerPart:
         reader = self.chosen
         return self.covered is None and self.finisher.is_plain and isinstance(reader, PlainReader) and reader.subtracts
 
-    def found(self, views: Sequence[WindowView], shared: Found) -> PartResult:
+    def found(self, views: Sequence[WindowView], shared: SharedGroups) -> PartResult:
         """Its columns from the views of its spans. `shared`: with the parts that read the same view."""
         reader = self.finisher.readers[self.reader]
         try:
@@ -101,14 +101,14 @@ class PartFailure:
     why: str
 
 
-# What came of a part.
+# The result of a part.
 PartResult = Columns | PartFailure
-# The partials that are wanted of each window.
+# The partials to read of each window.
 WindowNeeds = Mapping[Window, list[Partial]]
 
 
 def needs_of(parts: Sequence[AnswerPart]) -> dict[Window, list[Partial]]:
-    """The windows that some parts read, and what of each."""
+    """The windows that some parts read, with the partials of each."""
     needs: dict[Window, dict[Partial, None]] = {}
     for part in parts:
         stored = part.stored
@@ -120,7 +120,7 @@ def needs_of(parts: Sequence[AnswerPart]) -> dict[Window, list[Partial]]:
 class PaneStore(ABC):
     """Fill, close, expire, read. Not safe for several threads: the engine isolates."""
 
-    # The name that STORED IN and SYNOPSIS have for it.
+    # The name of the store in STORED IN and SYNOPSIS.
     kind: ClassVar[str]
 
     def __init__(self, key_types: Sequence[pa.DataType], version: int = 0) -> None:
@@ -145,7 +145,7 @@ class PaneStore(ABC):
         """Forget every partial that no query needs any more."""
 
     def adopt(self, partials: Sequence[Partial], covered: CoveredPredicate) -> bool:
-        """Store partials that were put together from others until now, also in the panes that are there, if it can."""
+        """Store partials that were combined from others until now, also in existing panes; whether it can."""
         return False
 
     @property
@@ -189,7 +189,7 @@ class PaneStore(ABC):
 
     @abstractmethod
     def merge(self, before: Micros) -> None:
-        """Put panes that end by a time together, for windows that reach back without end."""
+        """Merge panes that end by a time, for windows that reach back without end."""
 
     @abstractmethod
     def next_end(self, after: Micros) -> Micros | None:
@@ -204,33 +204,33 @@ class PaneStore(ABC):
 
     @abstractmethod
     def is_empty(self, window: Window, now: Micros) -> bool:
-        """No pane with tuples lies in the window as of now."""
+        """Whether no pane with tuples lies in the window as of now."""
 
     @abstractmethod
     def straddles(self, edge: Micros) -> bool:
-        """Some stored pane holds tuples on both sides of a time."""
+        """Whether some stored pane holds tuples on both sides of a time."""
 
     @abstractmethod
     def frozen(
         self, needs: WindowNeeds, now: Micros, build: bool = False, partials: Collection[Partial] | None = None
     ) -> Self:
-        """The closed panes as they are now: another thread may read these windows as of now, while this one goes on.
+        """The current closed panes: another thread may read these windows as of now, while this one goes on.
 
-        `partials`: all that will be read; None: everything. Lookups are made at once; `build`: whatever they need is
-        built for that.
+        `partials`: all that will be read; None: everything. Lookups are made at once; `build`: build whatever they
+        need.
         """
 
     @abstractmethod
     def read(
         self, parts: Sequence[AnswerPart], now: Micros, ahead: ReadAhead | None = None
     ) -> Iterator[tuple[int, PartResult | None]]:
-        """What came of each part, by its number, as of a time; None during recovery.
+        """The result of each part, by its number, as of a time; None during recovery.
 
-        `ahead`: what a frozen store has read of the windows before it was known as of when.
+        `ahead`: the panes that a frozen store has read before the time was known.
         """
 
     def ahead(self, parts: Sequence[AnswerPart], now: Micros, pane: int) -> ReadAhead | None:
-        """Of a frozen one, what can be read before it is known as of when; None where all is read at once."""
+        """The panes of a frozen store that can be read before the time is known; None if there are none."""
         return None
 
     def answer_by(self, index: FilterIndex, finisher: Finisher, now: Micros) -> pa.Table | None:
@@ -241,7 +241,7 @@ class PaneStore(ABC):
 
     @abstractmethod
     def note_failure(self, query: str, now: Micros, why: str) -> None:
-        """A part of a query has failed as of a time: a replay, which asks nothing, lets the query fail again."""
+        """Note that a part of a query failed as of a time: a replay, which computes nothing, fails the query by it."""
 
     def noted_failure(self, query: str, now: Micros) -> str | None:
         """Why a query failed as of a time, if that was noted."""
@@ -249,11 +249,11 @@ class PaneStore(ABC):
 
     @abstractmethod
     def to_table(self) -> pa.Table:
-        """What it stores."""
+        """The contents, for a checkpoint."""
 
     @abstractmethod
     def pane_tables(self) -> Iterator[pa.Table]:
-        """The rows that this process has, those of one pane at a time."""
+        """The rows in this process, those of one pane at a time."""
 
     def save_since(self) -> list[list[object]]:
         return [[*partial.signature, since] for partial, since in self.since.items()]

@@ -28,7 +28,7 @@ from sash.panes.pane_ring import Dtype
 from sash.panes.sketches import SKETCHES
 from sash.plan.expressions import RowExpression
 
-# The column of k - 1 that a stream with SHED has, where a micro-batch keeps one tuple in k (spark/preparation.py).
+# The column of k - 1 in a stream with SHED, where a micro-batch keeps one tuple in k (spark/preparation.py).
 SHED_COLUMN = "_shed"
 
 # int64, float64 or objects
@@ -65,7 +65,7 @@ class Partial(Interned):
 
     @property
     def signature(self) -> tuple[str, str, str]:
-        """What it is in words, for checkpoints."""
+        """The partial in words, for checkpoints."""
         texts = [part.sql if part is not None else "" for part in (self.argument, self.predicate)]
         return (self.kind, texts[0], texts[1])
 
@@ -79,12 +79,12 @@ class Partial(Interned):
 
     @cached_property
     def ranked(self) -> bool:
-        """A minimum or maximum of values that are no machine numbers: stored as codes into a dictionary."""
+        """Whether it is a minimum or maximum of values that are no machine numbers: codes into a dictionary."""
         return self.kind in ("min", "max") and not is_machine_number(self.type)
 
     @cached_property
     def numeric(self) -> bool:
-        """Its components are the numbers themselves: all windows of a scan lie in one matrix, and may be lowered so."""
+        """Whether its components are plain numbers: all windows of a scan lie in one matrix, and may be lowered so."""
         return not self.ranked and self.combine is not Combine.UNION
 
     @cached_property
@@ -121,7 +121,7 @@ class Partial(Interned):
             )
         return (LiftedColumn(self.kind, x, type),)
 
-    def identity(self, component: int = 0) -> Any:
+    def identity(self) -> Any:
         """What changes nothing when it is combined: an int or a float, None for a sketch."""
         if self.kind in SKETCHES:
             return None
@@ -133,11 +133,11 @@ class Partial(Interned):
 
     @cached_property
     def subtractable(self) -> bool:
-        """Exact sums only: a float sum would keep the rounding errors of what was taken back."""
+        """Only exact sums: a float sum would keep the rounding errors of values that were taken back."""
         return self.combine is Combine.ADD and all(dtype is np.int64 for dtype in self.dtypes)
 
     def invert(self, whole: list[Component], part: list[Component]) -> list[Component]:
-        """What is left of a combined partial when a part of it is taken back (Arasu and Widom, 3.2)."""
+        """The rest of a combined partial when a part of it is taken back (Arasu and Widom, 3.2)."""
         if not self.subtractable:
             raise ValueError(f"{self.kind.upper()} of {self.type} cannot be taken back")
         return [all - some for all, some in zip(whole, part, strict=True)]
@@ -165,7 +165,7 @@ def _sketches(column: pa.Array, kind: str) -> Component:
 
 
 def is_machine_number(type: pa.DataType) -> bool:
-    """Types whose order and equality are those of an int64 or a float64."""
+    """Whether a type's order and equality are those of an int64 or a float64."""
     return (
         pt.is_integer(type)
         or pt.is_floating(type)

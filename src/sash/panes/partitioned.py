@@ -1,8 +1,7 @@
 """Windows of the last rows of each partition: `[PARTITION BY k ROWS n]`.
 
-A partition's window may begin at any of its tuples, so no two tuples can be combined in advance: the synopsis
-keeps the partials of single tuples, in the order of their numbers, and drops those that have n younger ones in their
-partition.
+A partition's window may begin at any of its tuples, so no two tuples can be combined in advance: the synopsis keeps the
+partials of single tuples, in the order of their numbers, and drops a tuple when its partition has n younger ones.
 
 Needs: any aggregate. Time: one walk over the tuples kept for all windows together, then one fold per window.
 Space: the greatest n + LAG tuples of each partition.
@@ -31,7 +30,7 @@ from sash.panes.readings import WindowView
 
 # The column of row numbers, beside those of the partials.
 _NUMBER = "number"
-# Rows that no window reaches any more are dropped when they are as many as the others, and at least this many.
+# Rows that no window reaches are dropped when they are as many as the others, and at least this many.
 LEAST_DROPPED = 1024
 
 
@@ -72,7 +71,7 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
             known.append(Pane(*span, codes, {**columns, _NUMBER: numbers}))
 
     def close(self, until: int) -> None:
-        """What has a number is final: chunks of rows are taken in whole, and read up to a number."""
+        """Close rows: a numbered row is final, so chunks of rows are taken in whole, and read up to a number."""
         for span in sorted(self._open):
             (pane,) = self._open.pop(span)
             if _NUMBER not in self._ring.columns:
@@ -123,7 +122,7 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
         return self._ring.column(_NUMBER, 0, len(self._ring))
 
     def _owners(self, places: tuple[int, ...]) -> tuple[NDArray[np.int32], KeyDictionary]:
-        """For each code of all keys together, the code of some of them alone."""
+        """For each code of all keys together, the code of some of the keys alone."""
         return self._keys.derived(("owners", places), lambda: self._make_owners(places))
 
     def _make_owners(self, places: tuple[int, ...]) -> tuple[NDArray[np.int32], KeyDictionary]:
@@ -137,7 +136,7 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
         return not len(self._ring) or int(self._numbers[0]) > now
 
     def next_end(self, after: int) -> int | None:
-        """The number of the next row after one, taken in or not."""
+        """The number of the next row after a number, open or closed."""
         numbers = [*self._open_numbers(), self._numbers] if len(self._ring) else self._open_numbers()
         later = [int(each[each > after].min()) for each in numbers if (each > after).any()]
         return min(later, default=None)
@@ -149,7 +148,7 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
         return False
 
     def scanned(self, needs: WindowNeeds) -> dict[Window, list[Partial]]:
-        """Which rows a window has depends on all of them: nothing is folded before the others are known."""
+        """Nothing is scanned ahead: the rows of a window depend on all rows."""
         return {}
 
     def scan(self, needs: dict[Window, list[Partial]], now: int) -> Iterator[WindowView]:

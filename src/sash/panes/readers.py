@@ -32,7 +32,7 @@ from sash.plan.periodic import PeriodicAggregate
 
 @dataclass(frozen=True)
 class PredicateGroups:
-    """Which groups have tuples under one predicate (`places` None: all of them), with their key values."""
+    """The groups with tuples under one predicate (`places` None: all groups), with their key values."""
 
     count: int
     places: NDArray[np.int64] | None
@@ -40,7 +40,7 @@ class PredicateGroups:
 
 
 # Groups by what tells of their presence: queries that read the same view under the same predicate share them.
-Found = dict[Partial, PredicateGroups]
+SharedGroups = dict[Partial, PredicateGroups]
 
 
 class Columns:
@@ -96,9 +96,9 @@ class Reader(Protocol):
 
     @property
     def group(self) -> tuple[int, ...]:
-        """The places, among the pane table's keys, of those that tell the answer's groups apart."""
+        """The places, among the pane table's keys, of the keys that identify the answer's groups."""
 
-    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+    def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         """The columns of one execution; one view per span of the reading."""
 
 
@@ -108,7 +108,7 @@ def table_name(query: PeriodicAggregate, *items: Any) -> TableName:
 
 
 def places_of(query: PeriodicAggregate, table: TableName) -> list[int]:
-    """Where each GROUP BY expression stands in the pane table's own order of keys."""
+    """The place of each GROUP BY expression in the pane table's order of keys."""
     order = [key.sql for key in table.keys]
     return [order.index(key.expression.sql) for key in query.keys]
 
@@ -138,7 +138,7 @@ class _CallReader:
 
     @cached_property
     def presence(self) -> Partial:
-        """The number of rows tells which groups are there at all."""
+        """The number of rows: a group without rows is absent."""
         return Partial("rows", None, self.query.predicate)
 
 
@@ -176,7 +176,7 @@ class PlainReader(_CallReader):
         """Readers of one block that agree on this share the columns of all its windows."""
         return (self.presence, *(lowering for _, lowering in self.bound))
 
-    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+    def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         (view,) = views
         accumulator = view.accumulator_for(self.reading.partials)
         if (block := accumulator.block) is not None:
@@ -209,7 +209,7 @@ class PlainReader(_CallReader):
         return {key.name: groups.keys[place] for key, place in zip(self.query.keys, self._places, strict=True)}
 
     def read_among(self, accumulator: Accumulator, keys: KeyDictionary, codes: Codes) -> Columns:
-        """The columns of some groups alone; the accumulator has these in their order."""
+        """The columns of some groups alone; the accumulator has these groups in their order."""
         values = keys.decode(codes)
         names = {key.name: values[place] for key, place in zip(self.query.keys, self._places, strict=True)}
         fields = {call.name: lowered_column(call, lowering, accumulator, None) for call, lowering in self.bound}
@@ -231,8 +231,8 @@ def lowered_column(
 def shared_column(lowering: LoweredAggregate, block: Block) -> pa.Array | None:
     """An aggregate's column over all groups of all windows of a block, one window after the other.
 
-    None where that is not possible: values that go through a dictionary, sketches, or an overflow in some window,
-    which must fail only the queries over that window.
+    None if that is not possible: values in a dictionary, sketches, or an overflow in some window, which must fail only
+    the queries over that window.
     """
     parts = lowering.parts
     if not lowering.numeric:
@@ -277,7 +277,7 @@ class ItemReader(_CallReader):
         """The places of the query's keys, each once, in the table's order."""
         return tuple(sorted(set(places_of(self.query, self.reading.table))))
 
-    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+    def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         (view,) = views
         accumulator = view.accumulator_for(self.reading.partials)
         order = item_order(view.keys, self._item, self.group)
@@ -293,7 +293,7 @@ class ItemReader(_CallReader):
         return Columns(keys, fields, 1 if present is None else len(present))
 
     def _counts(self, accumulator: Accumulator, order: ItemOrder) -> tuple[ItemCounts, int]:
-        """The counts of all windows that were scanned together, and which of them is asked for."""
+        """The counts of all windows that were scanned together, and the row of this one."""
         block = accumulator.block
         if block is None:
             return ItemCounts(accumulator.slots[self.presence, 0][np.newaxis, :], order), 0

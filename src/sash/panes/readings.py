@@ -1,6 +1,6 @@
 """Readings: which pane tables a query reads, over which windows, and which partials it needs there.
 
-Plain aggregates read the pane table of the query's own keys. A holistic aggregate of x reads the one that is grouped
+Plain aggregates read the pane table of the query's own keys. A holistic aggregate of x reads the table that is grouped
 by x as well, and so do TOP, HISTOGRAM and FREQUENT: TOP(k, x, SUM(y)) and SUM(y) GROUP BY x read one table (rule SS1).
 """
 
@@ -73,7 +73,7 @@ class TableName(Interned):
 
     @property
     def order(self) -> tuple[object, ...]:
-        """Names sort by what they say: the same queries give the same pass."""
+        """Names sort by their contents: the same queries give the same pass."""
         return (self.by_rows, [key.sql for key in self.keys], [key.sql for key in self.partition])
 
 
@@ -84,9 +84,9 @@ def key_set(expressions: Iterable[RowExpression]) -> KeySet:
 
 @dataclass(frozen=True)
 class Reading:
-    """One pane table as one query reads it. `window` is the query's own, with its SLIDE.
+    """One query's reading of one pane table. `window` is the query's own, with its SLIDE.
 
-    `sensitive`: a tuple that counted twice would make a difference (not for minima and maxima).
+    `sensitive`: counting a tuple twice would make a difference (not for minima and maxima).
     """
 
     table: TableName

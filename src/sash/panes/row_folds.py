@@ -1,15 +1,15 @@
-"""Partials of rows at hand, folded sub-window by sub-window, and taken back where that is exact.
+"""Partials of rows in memory, folded sub-window by sub-window, and taken back where that is exact.
 
-What Spark's pass computes for the panes of a registered query is computed here with the same kernels, and finished by
-the same readers: so both give one answer. Only bare columns are grouped and aggregated here, and only what components
-of machine numbers hold; `why_not_folded` says what stands in the way.
+The kernels are those of Spark's partials, and the readers are those of registered queries: so both give one answer.
+Rows are grouped by bare columns only, and aggregates need components of machine numbers; `why_not_folded` names the
+obstacle.
 
 Counts and sums of whole numbers and decimals have an inverse. A sum of floating-point numbers would keep the rounding
-errors of what was taken back, and the value below an extreme is not known. `irreversible` names such a partial, and a
-question that has one is begun again instead.
+errors of rows that were taken back, and the value below an extreme is not known. `irreversible` names such a partial,
+and a question that has one begins again instead.
 
-Groups of sub-windows wait until they are as many as those of the window, then all are put together. So every group is
-looked up a few times, however many sub-windows there are.
+Groups of sub-windows wait until they are as many as those of the window; then all are merged. So every group is looked
+up a few times, however many sub-windows there are.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from sash.panes.readings import Reading, WindowView
 from sash.plan.expressions import RowExpression
 
 _KINDS = ("rows", "count", "sum", "min", "max")
-# Fewer groups than this are not worth being put together before the end.
+# Fewer waiting groups than this are merged only at the end.
 LEAST_WAITING = 4_096
 _LOW = np.int64(0xFFFFFFFF)
 
 
 def why_not_folded(reading: Reading, schema: pa.Schema) -> str | None:
-    """What of a reading takes Spark, in words; None if nothing does."""
+    """Why a reading needs Spark, in words; None if it does not."""
     if reading.table.by_rows:
         return "a window of rows is counted by Spark"
     if len(reading.spans) != 1:
@@ -90,7 +90,7 @@ class RowFold:
     def __init__(self, reading: Reading, schema: pa.Schema) -> None:
         self._reading = reading
         self._names = [str(key.column) for key in reading.table.keys]
-        # The WHERE of the query, which all its partials have.
+        # The WHERE of the query, which all its partials share.
         (where,) = {partial.predicate for partial in reading.partials}
         self._where = None if where is None else row_predicate(where, schema)
         arguments = (partial.argument for partial in reading.partials)
@@ -105,12 +105,12 @@ class RowFold:
         self._wait(self._groups(rows))
 
     def add_counts(self, values: pa.Array, counts: Component) -> None:
-        """The groups of a reading that counts the rows of each value, from someone who has counted them."""
+        """Add the groups of a reading that counts the rows of each value, from existing counts."""
         (partial,) = self._reading.partials
         self._wait(_Groups([values], {(partial, 0): counts}, len(values)))
 
     def take_back(self, rows: pa.Table) -> None:
-        """Rows that were added before; ValueError where that is not exact."""
+        """Take back rows that were added before; ValueError if that is not exact."""
         groups = self._groups(rows)
         inverse: dict[Slot, Component] = {}
         for partial in self._reading.partials:
@@ -120,7 +120,7 @@ class RowFold:
         self._wait(replace(groups, columns=inverse))
 
     def view(self) -> WindowView:
-        """The window as readers of a synopsis see theirs. A group all of whose rows were taken back has none."""
+        """The window as readers of a synopsis get it. A group is gone when all its rows were taken back."""
         self._put_together()
         (window,) = self._reading.spans
         since: dict[Partial, int | None] = dict.fromkeys(self._reading.partials)

@@ -10,8 +10,8 @@ made of the window's item counts.
     items   approx_top_k_accumulate      APPROX_TOP                always
     -       item counts of the window    COUNT_MIN                 in 99 of 100 cases
 
-A sketch hashes or compares values of very few types. Rules bring every other type to one of them, such that two values
-get the same hash exactly if Spark calls them equal:
+A sketch hashes or compares values of very few types. Rules convert every other type to one of them, such that two
+values have the same hash exactly if Spark calls them equal:
 
     TINYINT .. BIGINT, BOOLEAN     CAST AS BIGINT
     DATE, TIMESTAMP                days or microseconds since 1970: independent of the session's time zone
@@ -39,7 +39,7 @@ from sash.panes.lifted import LiftedColumn
 from sash.panes.pane_ring import Column
 from sash.plan.expressions import RowExpression
 
-# What WITH BOUNDS may ask of an approximate aggregate.
+# The forms of an approximate aggregate for WITH BOUNDS.
 FORMS = ("estimate", "lower", "upper")
 
 Ints = NDArray[np.int64]
@@ -48,11 +48,11 @@ Ints = NDArray[np.int64]
 class Sketch(ABC):
     """A summary of values that takes in other summaries. NULL is no value.
 
-    `asked` is what the sketch is asked about, if anything: the p of a quantile, the item whose frequency is wanted.
+    `asked` is the parameter of the question, if any: the p of a quantile, the item whose frequency is wanted.
     It is an error to ask an empty sketch for a quantile.
     """
 
-    # The class of the library that has the summary.
+    # The library's class of the summary.
     library: ClassVar[Any]
 
     def __init__(self, sketch: Any) -> None:
@@ -84,7 +84,7 @@ class Sketch(ABC):
 
     @abstractmethod
     def bounds(self, asked: Any = None) -> tuple[Any, Any]:
-        """Lower and upper, between which the true answer lies (how surely: see the table above)."""
+        """Lower and upper, between which the true answer lies (with the probability in the table above)."""
 
 
 def as_number(argument: RowExpression) -> str | None:
@@ -113,7 +113,7 @@ def as_text(argument: RowExpression) -> str:
 
 
 def require_value(name: str, argument: pa.DataType | None) -> pa.DataType:
-    """Refuse, when the query is planned, what has no hash."""
+    """Refuse, when the query is planned, a value that has no hash."""
     if argument is None:
         raise ValueError(f"{name}(*) has no meaning: {name} needs a column")
     if pt.is_nested(argument) or pt.is_duration(argument):
@@ -150,7 +150,7 @@ class Unions:
             self._stale.add(code)
 
     def values(self) -> Column:
-        """The groups' sketches now: an array of its own, whose entries may be shared."""
+        """The groups' current sketches: an array of its own, whose entries may be shared."""
         for code in self._stale:
             self._bytes[code] = self._open[code].to_bytes()
         self._stale.clear()
@@ -173,7 +173,7 @@ class Hll(Sketch):
     """
 
     library = ds.hll_sketch
-    # A union is made when there is something to merge: most sketches are only read.
+    # A union is made for the first merge: most sketches are only read.
     _union: Any = None
 
     @classmethod
@@ -360,14 +360,14 @@ class CountMinSketch:
         return round(self._sketch.get_estimate(asked))
 
     def bounds(self, asked: int | str) -> tuple[int, int]:
-        """The library's own bounds lie above the estimate, where the truth never is; these lie below it."""
+        """The bounds, which lie below the estimate; the library's own lie above it, where the true count never is."""
         estimate = self.estimate(asked)
         error = int(self._sketch.get_relative_error() * self._sketch.total_weight)
         return max(0, estimate - error), estimate
 
 
 def names(values: pa.Array) -> list[int | str]:
-    """What the sketch hashes: equal values, and only those, have the same name.
+    """The sketch's hash input: equal values, and only those, have the same name.
 
     >>> names(pa.array([0.0, -0.0, 2.5]))
     ['0.0', '0.0', '2.5']

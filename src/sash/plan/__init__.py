@@ -1,1 +1,1 @@
-"""Logical plans: what a query asks, validated, immutable, explainable; no word about how it is computed."""
+"""Logical plans: what a query asks, validated, immutable, explainable; nothing about how it is computed."""

@@ -1,6 +1,6 @@
-"""Which plan, and which execution strategy: the cheapest of what rewrites and strategies offer, at registration.
+"""Which plan, and which execution strategy: the cheapest of the rewritten plans and strategies, at registration.
 
-`nt` is considered where negative tuples are nothing new to whoever reads the changes: where the answer is STRICT, and
+`nt` is considered where negative tuples are nothing new to readers of the changes: where the answer is STRICT, and
 where it is a stream, which has no expiries. A join's changes take nothing back, whatever statistics say.
 """
 
@@ -18,7 +18,7 @@ from sash.plan.rewrites import cheapest, rewritten
 
 @dataclass(frozen=True)
 class Choice:
-    """`prices` are of the best plan for each strategy, in microseconds per second; `candidates` were to choose from."""
+    """`prices` are of the best plan for each strategy, in microseconds per second; `candidates` are the strategies."""
 
     plan: Node
     strategy: str
@@ -27,7 +27,7 @@ class Choice:
 
 
 def best_plans(written: Node, statistics: Statistics) -> dict[str, Node]:
-    """The cheapest plan for each strategy: what takes long about a choice, with many windows about a second."""
+    """The cheapest plan for each strategy. This is the slow part of a choice: with many windows about a second."""
     found = rewritten(written)
     return {strategy: cheapest(found, statistics, strategy) for strategy in STRATEGIES}
 
@@ -35,7 +35,7 @@ def best_plans(written: Node, statistics: Statistics) -> dict[str, Node]:
 def choose(
     written: Node, statistics: Statistics, execution: str = AUTO, plans: Mapping[str, Node] | None = None
 ) -> Choice:
-    """The plan and the strategy for a query; `execution` may insist on a strategy. `plans` are the best, if known."""
+    """The plan and the strategy for a query; `execution` may set the strategy. `plans` are the best, if known."""
     plans = plans or best_plans(written, statistics)
     prices = {strategy: cost(plan, statistics, strategy) for strategy, plan in plans.items()}
     candidates = considered(written) if execution == AUTO else (execution,)

@@ -3,11 +3,11 @@
     Map <- Filter <- Join <- BaseWindow S
                        ^---- BaseWindow T
 
-A node's columns have names of their own (`alias.column` until the topmost Map names the answer). What concerns one
-stream alone, its WHERE and the expressions over its columns, Spark computes before the stateful part: a base window
-has the finished columns. Expressions above are evaluated on Arrow arrays.
+A node's columns have their own names (`alias.column` until the topmost Map names the answer). Spark computes a stream's
+WHERE and the expressions over its columns before the stateful part: a base window has the finished columns. Expressions
+above are evaluated on Arrow arrays.
 
-The pattern of an edge decides how the operator above stores what comes over it:
+The pattern of an edge decides how the operator above stores its input:
 
     rule 1  Filter, Map, NrrJoin   as the input
     rule 2  Union                  the greatest of the inputs; WEAKEST only if all lifetimes are equal
@@ -16,8 +16,8 @@ The pattern of an edge decides how the operator above stores what comes over it:
 
 The thesis prints WEAKEST for a union of windows of different lengths; by its own definition of 3.2.1 that is WEAK.
 
-A pattern that follows from those of several inputs is remembered: a rule asks for them more than once, and that of
-each level of unions would be asked for twice as often as that of the level above it.
+A pattern that follows from several inputs is cached: a rule reads the inputs' patterns more than once, so without a
+cache the reads would double with every level of unions.
 
 The ways to execute a continuous plan (thesis 2.3.3, 3.5.2), by name:
 
@@ -26,7 +26,7 @@ The ways to execute a continuous plan (thesis 2.3.3, 3.5.2), by name:
     direct   tuples expire by their timestamps wherever they can, out of plain lists
     auto     upa or nt, whichever is expected to cost less when a query is registered
 
-The answers are the same at every instant. `direct` is there for comparison, and never chosen.
+The answers are the same at every instant. `direct` is for comparison, and never chosen.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Column:
 class BaseWindow:
     """A window on a stream. `predicate` is WHERE on the stream alone: never below a row-based window.
 
-    An `internal` window is kept as any other; that its results outlive it is said above (`Outliving`).
+    An `internal` window is kept as any other; `Outliving` above it says that its results outlive it.
     """
 
     stream: str
@@ -193,8 +193,8 @@ class Join(Stateful):
 class NrrJoin(Unary):
     """Tuples with the row of a non-retroactive relation that has their key, as it was when they arrived (3.3.1).
 
-    `columns` are the table's columns that go on, each with the name that it has from here on; the key is among them.
-    `keys` are pairs of such names, the input's and the table's, of one type.
+    `columns` are the table's columns that go on, each with its new name; the key is among them. `keys` are pairs of
+    such names, the input's and the table's, of one type.
     """
 
     input: Node
@@ -233,7 +233,7 @@ class RelationJoin(Stateful):
 
 @dataclass(frozen=True)
 class Distinct(Stateful):
-    """Each row once, as long as one like it is in the input."""
+    """Each row once, as long as an equal row is in the input."""
 
     input: Node
 
@@ -347,7 +347,7 @@ def inputs(node: Node) -> tuple[Node, ...]:
 
 
 def with_inputs(node: Node, below: tuple[Node, ...]) -> Node:
-    """The node over other inputs, as many as it has."""
+    """The node over other inputs, as many as before."""
     if below == inputs(node):
         return node
     if isinstance(node, Join | _Matched):
@@ -398,31 +398,31 @@ def _equalities(keys: tuple[tuple[str, str], ...]) -> str:
 
 
 def is_stream(plan: Node) -> bool:
-    """Whether the answer is a stream of results that never end, and no relation that could be looked at."""
+    """Whether the answer is a stream of results that never end, and not a relation."""
     streams = any(isinstance(part, Deltas | Outliving | Snapshots) for _, part in edges(plan))
     return streams and plan.pattern is UpdatePattern.MONOTONIC
 
 
 def sampling_of(plan: Node) -> Sampled | None:
-    """At which multiples a plan answers, if it does not answer at every instant."""
+    """The multiples at which a plan answers, if it does not answer at every instant."""
     top = plan.input if isinstance(plan, Deltas) else plan
     return top if isinstance(top, Sampled) else None
 
 
 UPA, NT, DIRECT, AUTO = "upa", "nt", "direct", "auto"
 STRATEGIES = (UPA, NT, DIRECT)
-# What a user may ask for.
+# The strategies that a user may set.
 EXECUTIONS = (*STRATEGIES, AUTO)
 
 
 def executed_pattern(node: Node, strategy: str) -> UpdatePattern:
-    """The pattern of the edge above a node: where every expiry is announced, all that expires is STRICT."""
+    """The pattern of the edge above a node: if every expiry is announced, all edges with expiries are STRICT."""
     announced = strategy == NT and node.pattern is not UpdatePattern.MONOTONIC
     return UpdatePattern.STRICT if announced else node.pattern
 
 
 def strategy_below(node: Node, strategy: str) -> str:
-    """A lookup in a table cannot be repeated for a negative tuple, and results know their expiries from their tuples':
-    below such a node nobody announces them."""
+    """The strategy below a node. A lookup in a table cannot be repeated for a negative tuple, and results have their
+    expiries from their tuples: below such a node nothing announces expiries."""
     knows = isinstance(node, NrrJoin | Stamped | Outliving | ResultWindow | Sampled | Snapshots)
     return UPA if strategy == NT and knows else strategy

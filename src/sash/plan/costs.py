@@ -1,23 +1,23 @@
-"""What a continuous plan costs per second of event time under each execution strategy (thesis 3.5.2, 3.5.3).
+"""The cost of a continuous plan per second of event time under each execution strategy (thesis 3.5.2, 3.5.3).
 
-    work   how often operators do a thing: take a tuple, go through what they store, search it, sort it
-    price  what doing it once costs, in microseconds of processor time
+    work   how often operators do a thing: take a tuple, go through their state, search it, sort it
+    price  the cost of doing it once, in microseconds of processor time
 
-A negative tuple is taken as a positive one is. What else it costs is what it does to the state: the buffer is searched
-for the tuple that it takes back, and the chunk of which that was a part is made anew. So:
+A negative tuple is taken like a positive one. In addition it changes the state: the buffer is searched for the tuple
+that it takes back, and that tuple's chunk is rewritten. So:
 
-    upa      an edge that never takes anything back costs nothing but going through it; STRICT edges are searched
+    upa      an edge without negative tuples only costs going through it; STRICT edges are searched
     nt       every edge comes twice, is searched, and is also kept by its window; but nobody sorts by expiry
-    direct   plain lists are made anew as wholes in every epoch
+    direct   plain lists are rewritten as wholes in every epoch
 
-The last point of `nt` is query 3 of the thesis' experiments. A negation needs its left tuples by key and, where they
-have expiries, in the order in which they leave: one more sort of the window by expiry, and one back by key. Under
-`nt` only those that were announced leave. The sorts grow faster than everything that is spared by them costs, so UPA
-is ahead over small windows and NT over large ones; below a selective condition, or without a negation, NT never is.
+The last point of `nt` is query 3 of the thesis' experiments. A negation needs its left tuples by key and, if they have
+expiries, in the order in which they leave: one more sort of the window by expiry, and one back by key. Under `nt` only
+announced tuples leave. The sorts grow faster than the other savings, so UPA is ahead over small windows and NT over
+large ones; below a selective condition, or without a negation, NT never is.
 
 The prices are least squares of relative errors over the table of docs/benchmarks.md (7 queries, 4 windows, 3
-strategies), by `papers/update_patterns/fit_costs.py`. What matters are their ratios; the whole is right within a factor
-of two.
+strategies), by `papers/update_patterns/fit_costs.py`. Only their ratios matter; the total is right within a factor of
+two.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, Sampled, Snapshots
 
 _STORING = Join | MultiJoin | RelationJoin | Distinct | GroupBy | Negation | Intersection | Deltas | Snapshots
-# Partitions of a buffer that is not a list: an epoch's tuples go to so many chunks at most.
+# Partitions of a buffer that is not a list: an epoch's tuples go to at most this many chunks.
 _PARTITIONS = 10
 
 
@@ -77,12 +77,12 @@ PRICES = PlanWork(tuples=0.49, chunks=28.0, passed=0.022, searched=0.027, remade
 
 
 def cost(plan: Node, statistics: Statistics, strategy: str = UPA) -> float:
-    """Microseconds of processor time per second of event time, for the whole plan and the keeping of its answer."""
+    """Microseconds of processor time per second of event time, for the whole plan and for keeping its answer."""
     return sum(costs_by_kind(plan, statistics, strategy).values())
 
 
 def costs_by_kind(plan: Node, statistics: Statistics, strategy: str) -> dict[str, float]:
-    """What each kind of work costs, by its name."""
+    """The cost of each kind of work, by its name."""
     done = work(plan, statistics, strategy)
     return {each.name: getattr(PRICES, each.name) * getattr(done, each.name) for each in fields(done)}
 
@@ -102,13 +102,13 @@ def _worked(node: Node, known: Statistics, strategy: str) -> tuple[Flow, PlanWor
 
 
 def _state_work(node: Node, below: list[Flow], above: Flow, known: Statistics, strategy: str) -> Iterator[PlanWork]:
-    """What an operator does to its state."""
+    """An operator's work on its state."""
     if isinstance(node, BaseWindow):
         if strategy == NT and above.pattern is UpdatePattern.STRICT:
             yield PlanWork(kept=known.epochs * above.live)
         return
     if isinstance(node, Distinct) and strategy != DIRECT and below[0].pattern is not UpdatePattern.STRICT:
-        # Delta-star has what stands for each value and one more, and makes both anew.
+        # Delta-star has two tuples for each value, and rewrites both.
         size = 2 * known.epochs * above.live
         yield PlanWork(passed=size, remade=size, chunks=2 * known.epochs)
         return
@@ -128,7 +128,7 @@ def _state_work(node: Node, below: list[Flow], above: Flow, known: Statistics, s
 
 
 def _buffer_work(edge: Flow, known: Statistics, strategy: str) -> Iterator[PlanWork]:
-    """A stored input: it is gone through once in an epoch, searched where something is taken back."""
+    """A stored input: each epoch goes through it once, and searches it for negative tuples."""
     yield PlanWork(passed=known.epochs * edge.live)
     yield from _kept_up(edge, known, strategy)
 
@@ -144,7 +144,7 @@ def _kept_up(edge: Flow, known: Statistics, strategy: str) -> Iterator[PlanWork]
 
 
 def _answer_work(edge: Flow, known: Statistics, strategy: str) -> Iterator[PlanWork]:
-    """Somebody keeps the answer; what is never taken back need not be gone through."""
+    """The work of keeping the answer; an answer without negative tuples need not be gone through."""
     yield PlanWork(tuples=edge.tuples)
     if edge.negative:
         yield PlanWork(passed=known.epochs * edge.live)

@@ -1,8 +1,8 @@
-"""What comes over the edges of a continuous plan: rates and sizes, from statistics of its streams.
+"""The flow over the edges of a continuous plan: rates and sizes, from statistics of its streams.
 
-Rates are tuples per second of event time; the size of an edge is how many of its tuples live at a time. What was not
-measured is assumed: all streams are alike, and so are all conditions. Under the negative tuple approach every expiry
-is announced, so an edge brings as many negative tuples as positive ones; otherwise it brings those that end early.
+Rates are tuples per second of event time; the size of an edge is how many of its tuples live at a time. Numbers that
+were not measured are assumed: all streams are alike, and so are all conditions. Under the negative tuple approach every
+expiry is announced, so an edge has as many negative tuples as positive ones; otherwise only for early ends.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from sash.plan.outputs import Deltas, Outliving, ResultWindow, Snapshots
 
 @dataclass(frozen=True)
 class Statistics:
-    """What is known of the streams, by lower-case names, and what is assumed of everything else.
+    """The known numbers of streams, by lower-case names, and the assumed ones of everything else.
 
-    `epochs` are micro-batches per second of event time: what an operator stores is gone through once in each.
+    `epochs` are micro-batches per second of event time: each goes once through an operator's state.
     `rates` are of streams, `selectivities` of conditions (`STREAM WHERE condition`, or a filter's own text), `distinct`
     how many values an expression over a stream has (`STREAM.expression`); without it all have `values`.
     `premature` is the part of a negation's results that are taken back (the thesis found 40 percent).
@@ -58,7 +58,7 @@ class Statistics:
 
     @property
     def measurements(self) -> tuple[tuple[str, str, float], ...]:
-        """All that is not assumed: kind, name and number, as a catalog keeps them."""
+        """All measured numbers: kind, name and number, as a catalog keeps them."""
         kinds = {"rate": self.rates, "selectivity": self.selectivities, "distinct": self.distinct}
         found = [(kind, name, number) for kind, numbers in kinds.items() for name, number in sorted(numbers.items())]
         return (*found, ("epochs", "", self.epochs)) if self.rates else tuple(found)
@@ -74,7 +74,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Flow:
-    """What comes over an edge: positive and negative tuples per second, how many live, and the pattern as executed."""
+    """The flow over an edge: positive and negative tuples per second, how many live, and the executed pattern."""
 
     rate: float
     negative: float
@@ -87,7 +87,7 @@ class Flow:
 
     @property
     def announced(self) -> float:
-        """The part of its tuples that are taken back by negative ones."""
+        """The part of its tuples that negative tuples take back."""
         return min(1.0, self.negative / self.rate) if self.rate else 0.0
 
 
@@ -134,7 +134,7 @@ def _window(node: BaseWindow, known: Statistics, strategy: str) -> tuple[float, 
     if isinstance(node.window, RowWindow):
         return rate, rate, node.window.length
     if node.window.unbounded:
-        # As many as come in an hour stand for what never expires.
+        # The tuples of an hour stand for those that never expire.
         return rate, 0.0, 3_600 * rate
     return rate, rate if strategy == NT else 0.0, rate * node.window.length / SECOND
 
@@ -158,7 +158,7 @@ def _multi_joined(node: MultiJoin, below: Sequence[Flow], known: Statistics) -> 
 
 
 def graph_inputs(node: MultiJoin, below: Sequence[Flow], known: Statistics) -> list[GraphInput]:
-    """What the order of a join's inputs is decided by."""
+    """The numbers that decide the order of a join's inputs."""
     return [
         GraphInput(
             edge.live,
@@ -178,7 +178,7 @@ def partial_combinations(
     known: Statistics,
     order: Callable[[Sequence[GraphInput], int], tuple[int, ...]] = connected_order,
 ) -> float:
-    """How many combinations of some of the inputs are gone through per second, which are stored nowhere."""
+    """How many combinations of some of the inputs are gone through per second; they are stored nowhere."""
     sides, found = graph_inputs(node, below, known), 0.0
     for of, edge in enumerate(below):
         combinations, values = edge.tuples, dict(sides[of].values)
@@ -190,7 +190,7 @@ def partial_combinations(
 
 
 def _distinct(first: Flow, values: float) -> tuple[float, float, float]:
-    """A value that is counted comes when none like it is there; else what stands for it is replaced when it expires."""
+    """A counted value comes when it has no tuple yet; otherwise its shown tuple is replaced when it expires."""
     live = occupied(values, first.live)
     if first.pattern is UpdatePattern.STRICT:
         appears = first.rate * math.exp(-first.live / values)
@@ -216,7 +216,7 @@ def _output(node: Node, first: Flow) -> tuple[float, float, float]:
 
 
 def occupied(values: float, tuples: float) -> float:
-    """How many of so many values occur among some tuples.
+    """How many of `values` values occur among some tuples.
 
     >>> round(occupied(1_000, 10)), round(occupied(1_000, 1_000)), round(occupied(1_000, 100_000))
     (10, 632, 1000)
@@ -238,14 +238,14 @@ def expression_on(stream: str, expression: str) -> str:
 
 
 def values_of(node: Node, columns: Sequence[str], known: Statistics) -> float:
-    """How many different rows some columns may have: the product of theirs, where all are known."""
+    """How many different rows some columns may have: the product of the columns' numbers, if all are known."""
     counts = [known.distinct.get(origin(node, column) or "") for column in columns]
     found = [count for count in counts if count is not None]
     return math.prod(found) if found and len(found) == len(counts) else known.values
 
 
 def _key_values(node: Join, known: Statistics) -> float:
-    """Of the side that has more of them: the other side's are among them."""
+    """The values of the side that has more of them: the other side's are among them."""
     if not node.keys:
         return 1.0
     sides = ((node.left, [one for one, _ in node.keys]), (node.right, [other for _, other in node.keys]))
@@ -253,7 +253,7 @@ def _key_values(node: Join, known: Statistics) -> float:
 
 
 def origin(node: Node, column: str) -> str | None:
-    """The expression over a stream that a column is, as statistics name it; None where it is computed above."""
+    """The expression over a stream behind a column, by its name in statistics; None if it is computed above."""
     if isinstance(node, BaseWindow):
         found = next((each for each in node.columns if each.name == column), None)
         return None if found is None else expression_on(node.stream, found.expression.sql)

@@ -32,7 +32,7 @@ class RowExpression:
 
     @property
     def column(self) -> str | None:
-        """The column that it is, where it is nothing else: evaluating it cannot raise."""
+        """The column, if the expression is a bare column: evaluating it cannot raise."""
         return column_of(self.sql, self.columns) if len(self.columns) == 1 else None
 
 
@@ -41,7 +41,7 @@ def quoted(name: str) -> str:
 
 
 def column_of(text: str, names: Iterable[str]) -> str | None:
-    """Which of these columns a canonical text is.
+    """The column that a canonical text is.
 
     >>> column_of("`my column`", ["length", "my column"])
     'my column'

@@ -1,4 +1,4 @@
-"""The order in which the windows of a multi-way join are probed, and what an order costs (thesis 5.3).
+"""The order in which the windows of a multi-way join are probed, and the cost of an order (thesis 5.3).
 
 A new tuple of one input probes the others one after the other, in the global order without its own. The fewer
 combinations an early input leaves, the less is probed further in:
@@ -58,7 +58,7 @@ Size = int | float
 
 @dataclass(frozen=True)
 class GraphInput:
-    """How many tuples an input has, and how many different values of each attribute that it has, by its place."""
+    """How many tuples an input has, and how many different values of each of its attributes, by place."""
 
     size: Size
     values: Mapping[int, Size]
@@ -93,12 +93,12 @@ def _connected(
 
 
 def matches(values: Mapping[int, Size], each: GraphInput) -> Size:
-    """How many tuples of an input a combination finds that has so many values: the fewer are among the more."""
+    """How many tuples of an input a combination with these values finds: the fewer values are among the more."""
     return each.size / selectivity(values, each)
 
 
 def selectivity(values: Mapping[int, Size], each: GraphInput) -> Size:
-    """Of how many tuples of an input a combination finds one."""
+    """One of this many tuples of an input matches a combination."""
     return prod(max(values[place], own, 1) for place, own in each.values.items() if place in values)
 
 
@@ -151,7 +151,7 @@ def join_size(inputs: Sequence[JoinInput]) -> Number:
 
 
 def cost(order: Sequence[int], inputs: Sequence[JoinInput], execution: JoinExecution = EAGER) -> Number:
-    """Of a global order, for all inputs."""
+    """The cost of a global order, for all inputs."""
     return sum(costs(order, inputs, execution))
 
 
@@ -214,7 +214,7 @@ MOST_FAST = 3
 
 
 def probing_order(order: Order, of: int) -> Order:
-    """What a new tuple of input `of` meets: itself, then the others in global order (table 5.2)."""
+    """The order of a new tuple of input `of`: itself, then the others in global order (table 5.2)."""
     return (of, *(place for place in order if place != of))
 
 
@@ -239,7 +239,7 @@ def augmented(
 
 
 def fast_inputs(inputs: Sequence[JoinInput]) -> tuple[int, ...]:
-    """Those whose rate is above the mean of all, at most `MOST_FAST`, the fastest first."""
+    """The inputs whose rate is above the mean of all, at most `MOST_FAST`, the fastest first."""
     mean = fmean(each.rate for each in inputs)
     above = [place for place, each in enumerate(inputs) if each.rate > mean]
     return tuple(sorted(above, key=lambda place: -inputs[place].rate)[:MOST_FAST])

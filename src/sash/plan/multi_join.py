@@ -26,10 +26,10 @@ Attribute = Mapping[int, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class MultiJoin:
-    """One tuple of each input with equal keys, alive while all are: what nested `Join`s give, without their state.
+    """One tuple of each input with equal keys, alive while all are: the results of nested `Join`s, without their state.
 
-    `keys` are columns of one type that must be equal, each by its name in every input; None where an input has no such
-    column. From any input one comes to every other by keys that both have.
+    `keys` are columns of one type that must be equal, each by its name in every input; None if an input has no such
+    column. Keys connect every input with every other one.
     """
 
     inputs: tuple[Node, ...]
@@ -42,13 +42,13 @@ class MultiJoin:
 
     @cached_property
     def pattern(self) -> UpdatePattern:
-        """Rule 3: at least WEAK, as for a join of two; inputs that never expire have results that never do."""
+        """Rule 3: at least WEAK, as for a join of two; results of inputs that never expire never do."""
         greatest = max(input.pattern for input in self.inputs)
         return greatest if greatest is UpdatePattern.MONOTONIC else max(greatest, UpdatePattern.WEAK)
 
     @cached_property
     def attributes(self) -> tuple[Attribute, ...]:
-        """The keys, those that the same inputs have as columns of one attribute.
+        """The keys by attribute: keys of the same inputs are columns of one attribute.
 
         >>> [dict(each) for each in MultiJoin((), (("A.a", "B.a", None), (None, "B.b", "C.b"))).attributes]
         [{0: ('A.a',), 1: ('B.a',)}, {1: ('B.b',), 2: ('C.b',)}]

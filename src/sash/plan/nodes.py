@@ -31,7 +31,7 @@ from sash.plan.expressions import Expression, RowExpression
 class Lookup:
     """A non-retroactive table in which each tuple is looked up when it arrives.
 
-    `keys` are pairs of a column of the stream and one of the table's key. The tuple has the row's columns from then on,
+    `keys` are pairs of a column of the stream and one of the table's key. From then on the tuple has the row's columns,
     each under the name `column` gives, and under `name` whether there was such a row.
     """
 
@@ -51,7 +51,7 @@ _FOUND = re.compile(r"`(\w+)\([^`]*\)`")
 
 
 def as_written(sql: str) -> str:
-    """An expression with the columns of look-ups as queries name them, for people.
+    """An expression for people, with the columns of look-ups under the queries' names.
 
     >>> as_written("(`services(port).service`) where `services(port)`")
     '(services.service) where found in services'

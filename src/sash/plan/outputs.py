@@ -1,7 +1,7 @@
-"""What becomes of a relation that changes: relation-to-stream operators, internal windows, windows on results
+"""Operators on a changing relation: relation-to-stream operators, internal windows, windows on results
 (thesis 2.1.3, 3.3.2 to 3.4).
 
-    Deltas        Istream, Dstream: what is new, or gone, since the instant before
+    Deltas        Istream, Dstream: rows that are new, or gone, since the instant before
     Outliving     results of internal windows: nothing below takes them back
     ResultWindow  a window over results as they are generated: Wstream, and windows on sub-queries
     Sampled       the relation as of the multiples of SLIDE
@@ -79,7 +79,7 @@ class Stamped:
 
 @dataclass(frozen=True)
 class Outliving:
-    """Every result as it is generated; it ends at the least of the instants in the columns `by`, which end here."""
+    """Every result when it is generated; it ends at the least of the instants in the columns `by`, which end here."""
 
     input: Node
     by: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ class ResultWindow:
 
 @dataclass(frozen=True)
 class Sampled:
-    """The input as of the multiples of `slide`: whatever happens in between is seen at the next multiple.
+    """The input as of the multiples of `slide`: changes in between are seen at the next multiple.
 
     A row that comes and goes between two multiples is never seen; with `restore` it is seen at the next one (3.3.4).
     """

@@ -37,7 +37,7 @@ from sash.plan.nodes import (
 
 @dataclass(frozen=True)
 class PeriodicAggregate:
-    """What a periodic (or one-time) aggregate asks, one field per clause.
+    """The clauses of a periodic (or one-time) aggregate, one field per clause.
 
     With `items` the last key is the item and the only call its count or weight.
     """
@@ -97,7 +97,7 @@ PeriodicQuery = PeriodicAggregate | Composition
 
 @dataclass(frozen=True, eq=False)
 class Shape(Interned):
-    """What queries over different windows have in common."""
+    """The common part of queries over different windows."""
 
     query: PeriodicAggregate
 

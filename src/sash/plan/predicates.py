@@ -1,4 +1,4 @@
-"""Predicates in disjunctive normal form: what the rules about overlapping WHERE clauses reason with (thesis 8.3.3).
+"""Predicates in disjunctive normal form, for the rules about overlapping WHERE clauses (thesis 8.3.3).
 
     WHERE (protocol = 'TCP' OR port = 80) AND length > 100
 
@@ -34,8 +34,8 @@ MOST_TERMS = 32
 class Atom:
     """`subject op constant`; the subject is an expression's canonical text, most often a column.
 
-    `op` is = <> < <= > >= or IS NULL, IS NOT NULL, which have no constant. All constants that one subject is compared
-    with are exact in one type: who builds atoms makes the text of a lossy comparison a subject of its own.
+    `op` is = <> < <= > >= or IS NULL, IS NOT NULL, which have no constant. All constants of one subject are exact in
+    one type: the builder of atoms makes the text of a lossy comparison a subject of its own.
     """
 
     subject: str
@@ -77,7 +77,7 @@ def term_text(term: Conjunction) -> str:
 
 
 def disjunction(terms: Iterable[Conjunction]) -> Disjunction:
-    """Without what never holds, without repetition, and without terms that a weaker one absorbs.
+    """A disjunction without unsatisfiable terms, repetitions, and terms that a weaker one absorbs.
 
     >>> tcp, web = Atom("protocol", "=", "TCP"), Atom("port", "=", 80)
     >>> print(disjunction([frozenset({tcp, web}), frozenset({tcp}), frozenset({tcp, Atom("protocol", "=", "UDP")})]))
@@ -123,7 +123,7 @@ def all_of(parts: Sequence[Disjunction | None]) -> Disjunction | None:
 
 
 def disjoint(left: Conjunction, right: Conjunction) -> bool:
-    """Certainly no row satisfies both.
+    """Whether certainly no row satisfies both.
 
     >>> disjoint(frozenset({Atom("length", "<", 10)}), frozenset({Atom("length", ">", 20)}))
     True
@@ -133,7 +133,7 @@ def disjoint(left: Conjunction, right: Conjunction) -> bool:
 
 @lru_cache(maxsize=4_096)
 def is_disjoint(predicate: Disjunction) -> bool:
-    """Every row satisfies at most one term."""
+    """Whether every row satisfies at most one term."""
     return all(disjoint(left, right) for left, right in itertools.combinations(predicate.terms, 2))
 
 
@@ -146,7 +146,7 @@ def is_satisfiable(term: Conjunction) -> bool:
 
 
 def _can_hold_together(atoms: list[Atom]) -> bool:
-    """Atoms about one subject: it is NULL and nothing else, or it lies in all ranges."""
+    """Whether atoms about one subject can hold: it is NULL and nothing else, or it lies in all ranges."""
     if len(atoms) > 1 and any(atom.op == "IS NULL" for atom in atoms):
         return False
     by_kind: dict[str, list[Atom]] = {}
@@ -161,7 +161,7 @@ _HIGHEST = {"=": 0, "<=": 0, "<": -1}
 
 
 def _has_values(atoms: list[Atom]) -> bool:
-    """Something may lie between the highest lower bound and the lowest upper bound."""
+    """Whether a value may lie between the highest lower bound and the lowest upper bound."""
     lows = [(_rank(atom.constant), _LOWEST[atom.op]) for atom in atoms if atom.op in _LOWEST]
     highs = [(_rank(atom.constant), _HIGHEST[atom.op]) for atom in atoms if atom.op in _HIGHEST]
     if not lows or not highs:

@@ -1,10 +1,10 @@
-"""How far back the answer of a continuous plan looks: what must be stored of each stream for it to be complete.
+"""How far back the answer of a continuous plan looks: what each stream must store for a complete answer.
 
     Every 10 sec <- Window on results [WINDOW 1 min] <- Results <- GroupBy <- Window s [WINDOW 5 min]
                     the results of a minute           each of them over five: six minutes of s
 
-Lengths add up along a path. Where they cannot say it, because results are counted or never end, an answer needs its
-stream from the beginning. Nowhere is less said than what is needed.
+Lengths add up along a path. If lengths are not enough, because results are counted or never end, an answer needs its
+stream from the beginning. A reach is never too short.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sash.plan.outputs import Deltas, Outliving, ResultWindow, Sampled, Snapshot
 
 @dataclass(frozen=True)
 class Reach:
-    """So much of a stream, whose name is in lower case, before the time of an answer; None: from its beginning on."""
+    """The part of a stream, by lower-case name, before the time of an answer; None: from its beginning on."""
 
     stream: str
     length: int | None
@@ -29,7 +29,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class _Above:
-    """What is asked of the results of a node: those of so long (None: all), and if that bounds endless results, too."""
+    """The results of a node that are read: those of this time (None: all), and if that bounds endless results, too."""
 
     length: int | None = 0
     bounds: bool = False
@@ -39,10 +39,10 @@ class _Above:
 
 
 def reaches(plan: Node) -> tuple[Reach, ...]:
-    """Of a plan that is answered at multiples of SLIDE: a reach for each of its windows."""
+    """For a plan that is answered at multiples of SLIDE: a reach for each of its windows."""
     top = plan.input if isinstance(plan, Deltas) else plan
     assert isinstance(top, Sampled)
-    # A stream has what came since the multiple before, and so have results that were restored.
+    # A stream has the results since the multiple before, and so have restored results.
     since = top.slide if is_stream(plan) or top.restore else 0
     above = _Above(since, bounds=is_stream(top))
     return tuple(dict.fromkeys(_reaches(top.input, above)))
@@ -60,7 +60,7 @@ def _reaches(node: Node, above: _Above) -> Iterator[Reach]:
     elif isinstance(node, Deltas | Outliving | Snapshots):
         above = above.longer(0 if above.bounds else None, bounds=False)
     elif not isinstance(node, Map | Filter | Union | NrrJoin):
-        # What is new in its answer may be so because of old results.
+        # A row of its answer may be new because of old results.
         above = above.longer(0, bounds=False)
     for below in inputs(node):
         yield from _reaches(below, above)
@@ -77,15 +77,15 @@ def _longest(every: Iterable[BaseWindow]) -> int | None:
 
 
 def pane_of(plan: Node, slide: int) -> int:
-    """The panes into which a plan's windows and its SLIDE would be cut: the gcd of all lengths of time."""
+    """The length of panes for a plan's windows and its SLIDE: the gcd of all lengths of time."""
     found = [node.window for _, node in edges(plan) if isinstance(node, BaseWindow | ResultWindow)]
     return math.gcd(slide, *(length for length in map(_bounded, found) if length is not None))
 
 
 def complete_from(needed: Iterable[Reach], since: Mapping[str, Micros], whole: Iterable[str]) -> Micros | None:
-    """The first time as of which an answer is complete; None if that is not to be seen yet.
+    """The first time as of which an answer is complete; None if that is not known yet.
 
-    `since` is from when on all tuples of a stream are stored; of those in `whole`, since their data began.
+    All tuples of a stream from `since` on are stored; for streams in `whole`, since their data began.
 
     >>> complete_from([Reach("s", 5), Reach("t", 7)], {"s": 100, "t": 90}, [])
     105

@@ -1,38 +1,38 @@
 """Rewrites of continuous plans: each is a function from a node to an equal one, or None where it does not apply.
 
-    push_down_selections   weakest operators down: fewer tuples reach what is stored
+    push_down_selections   weakest operators down: fewer tuples reach the state
     pull_up_negation       STRICT operators up: fewer operators see negative tuples (thesis 3.5.3)
     push_down_negation     the other way: a selective negation makes a join smaller
     push_down_distinct     duplicates are gone before they are joined
     join_right_first ..    other orders of joins and unions, see below
     fuse_joins             joins of joins become one, which stores no intermediate results
 
-Pushing selections down and fusing joins are always taken, the others where the cost model says so (`optimise`), and
-so is fusing joins over a selection between them. A condition that may raise stays where it is: below a join it would
-see tuples that have no partner.
+Pushing selections down and fusing joins are always applied, the others if the cost model says so (`optimise`), and so
+is fusing joins over a selection between them. A condition that may raise does not move: below a join it would see
+tuples without a partner.
 
-Rewrites of orders lead between plans that differ in what is put together first:
+Rewrites of orders lead between plans that join or merge in different orders:
 
     join_right_first   (A x B) x C  becomes  A x (B x C)
     join_left_first    A x (B x C)  becomes  (A x B) x C
     exchange_joins     (A x B) x C  becomes  (A x C) x B
     flatten_union      Union(Union(A, B), C)  becomes  Union(A, B, C)
 
-A join moves where its keys still have something to be compared with: on one common attribute always, since what equals
-an equal is equal. NULL equals nothing on either side. Exchanging changes the order of columns; a projection puts them
-back, and is dropped where another one stands above it.
+A join moves if its keys still have columns to be compared with: on one common attribute always, because equality is
+transitive. NULL equals nothing on either side. An exchange changes the order of columns; a projection restores the
+order, and is dropped below another projection.
 
 `fuse_joins` makes one join of n inputs out of joins of joins:
 
     Join(Join(A, B, a = b), C, b = c)     becomes   MultiJoin((A, B, C), a = b = c)
     Join(Join(A, B, a = b), C, b' = c)    becomes   MultiJoin((A, B, C), a = b AND b' = c)
 
-What equals an equal is equal, so columns fall into classes. A join without a key stays as it is, and so does a join of
-two inputs. Between two joins there may be a projection that only puts columns in order, and, where `over_conditions`
-says so, a selection, which is then above: it sees more rows, but its results are not stored.
+Equality is transitive, so columns fall into classes. A join without a key does not change, nor does a join of two
+inputs. Between two joins there may be a projection that only reorders columns, and, with `over_conditions`, a
+selection, which then moves above: it sees more rows, but its results are not stored.
 
-A class by which tuples are spread over buckets has the other inputs copied to every bucket. Keys are in the order of
-how much that would be, the least first: `stages` prefers them in this order.
+If tuples are spread over buckets by a class, the other inputs are copied to every bucket. Keys are ordered by the size
+of these copies, the least first: `stages` prefers them in this order.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def exchange_joins(node: Node) -> Node | None:
 
 
 def flatten_union(node: Node) -> Node | None:
-    """Columns of unions are matched by their places, so it does not matter which input names them."""
+    """Flatten nested unions: columns are matched by their places, so it does not matter which input names them."""
     if not isinstance(node, Union) or not any(isinstance(each, Union) for each in node.inputs):
         return None
     parts = (each.inputs if isinstance(each, Union) else (each,) for each in node.inputs)
@@ -104,14 +104,14 @@ def flatten_union(node: Node) -> Node | None:
 
 
 def drop_permutation(node: Node) -> Node | None:
-    """Map(Map(A)) becomes Map(A) where the lower one only puts columns in order."""
+    """Map(Map(A)) becomes Map(A) if the lower one only reorders columns."""
     if isinstance(node, Map) and isinstance(node.input, Map) and (below := bare(node.input)) is not node.input:
         return Map(below, node.outputs)
     return None
 
 
 def _moved(keys: Keys, side: Node, equal: dict[str, str]) -> Keys | None:
-    """The keys with columns of a side in place of those that equal them; None where one has no equal there."""
+    """The keys with equal columns of a side in their place; None if a key has no equal there."""
     names = set(side.schema.names)
     found = [(one if one in names else equal.get(one), other) for one, other in keys]
     moved = tuple((one, other) for one, other in found if one is not None)
@@ -123,7 +123,7 @@ def _turned(keys: Iterable[tuple[str, str]]) -> Keys:
 
 
 def bare(node: Node) -> Node:
-    """The node below a projection that only changes the order of its columns."""
+    """The node below a projection that only reorders columns."""
     if not isinstance(node, Map) or sorted(node.schema.names) != sorted(node.input.schema.names):
         return node
     return node.input if all(isinstance(made, Field) and made.name == name for name, made in node.outputs) else node
@@ -151,7 +151,7 @@ def fuse_joins(
 
 @dataclass(frozen=True)
 class _Gathered:
-    """What is joined, which columns are equal, those of the upper joins first, and what else must hold."""
+    """The inputs, the equal columns, those of the upper joins first, and the other conditions."""
 
     inputs: tuple[Node, ...]
     equal: tuple[tuple[str, str], ...] = ()
@@ -185,7 +185,7 @@ def _gathered(join: Join, over_conditions: bool) -> _Gathered:
 
 
 def _side(node: Node, over_conditions: bool) -> _Gathered:
-    """An input of a join: what is gathered of the join that it is, or itself."""
+    """An input of a join: the gathered parts if it is a join, or itself."""
     below, conditions = bare(node), list[Expression]()
     while over_conditions and isinstance(below, Filter):
         conditions.append(below.condition)
@@ -197,7 +197,7 @@ def _side(node: Node, over_conditions: bool) -> _Gathered:
 
 
 def _classes(equal: Sequence[tuple[str, str]]) -> list[list[str]]:
-    """Columns that are equal to each other, by way of others if need be.
+    """Classes of columns that are equal to each other, directly or through others.
 
     >>> _classes([("A.a", "B.a"), ("C.a", "D.a"), ("B.b", "C.b"), ("B.a", "C.a")])
     [['A.a', 'B.a', 'C.a', 'D.a'], ['B.b', 'C.b']]
@@ -215,8 +215,8 @@ def _classes(equal: Sequence[tuple[str, str]]) -> list[list[str]]:
 
 
 def _keys(columns: Sequence[str], owners: Mapping[str, int], sides: int) -> list[_Key]:
-    """A class as a key. Where an input has several columns of it, each of the others is one more key, with the column
-    of some other input."""
+    """A class as a key. If an input has several columns of the class, each further column is one more key, with the
+    column of some other input."""
     own: list[list[str]] = [[] for _ in range(sides)]
     for name in columns:
         own[owners[name]].append(name)
@@ -234,29 +234,29 @@ def _keys(columns: Sequence[str], owners: Mapping[str, int], sides: int) -> list
 Rule = Callable[[Node], Node | None]
 # Joins of five windows on one attribute have more than a thousand orders.
 MOST_ALTERNATIVES = 200
-# The price of a join of n windows takes n * n steps and more to find, and everything goes through all columns: of six
-# windows with some dozens of columns all alternatives are considered, of more so few that a second is enough.
+# Pricing a join of n windows takes n * n steps and more, and everything goes through all columns: of six windows with
+# some dozens of columns all alternatives are considered, of more so few that a second is enough.
 _MOST_SQUARES = 36 * MOST_ALTERNATIVES
 _MOST_PARTS = 500 * MOST_ALTERNATIVES
-# Whatever goes through a chain of ANDs takes a level of Python's stack for each.
+# A recursion over a chain of ANDs takes a level of Python's stack for each.
 _LONGEST_CHAIN = 50
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "null_safe_eq", "is_null", "is_not_null", "in")
 _SAFE = frozenset((*_COMPARISONS, "and", "or", "not"))
 
 
 def optimise(plan: Node, statistics: Statistics | None = None, strategy: str = UPA) -> Node:
-    """The cheapest of the plans that the rewrites lead to; of equal ones, the first that was written."""
+    """The cheapest of the rewritten plans; of equal ones, the first."""
     return cheapest(rewritten(plan), statistics or Statistics(), strategy)
 
 
 def rewritten(plan: Node) -> list[Node]:
-    """The plans that the rewrites lead to, whatever is known of the streams; joins are yet to be fused."""
+    """The plans that the rewrites lead to, for any statistics; joins are fused later."""
     pushed = everywhere(push_down_selections, plan)
     return alternatives(pushed, most=_affordable(pushed))
 
 
 def cheapest(plans: Sequence[Node], known: Statistics, strategy: str) -> Node:
-    """With joins fused, wherever that is right or pays; of equal ones the first."""
+    """The cheapest plan, with joins fused wherever that is right or pays; of equal ones the first."""
     fused = dict.fromkeys(
         fuse_joins(candidate, known, strategy, over_conditions=over) for candidate in plans for over in (True, False)
     )
@@ -267,7 +267,7 @@ def _affordable(plan: Node) -> int:
     """How many alternatives of a plan are considered, the plan itself included."""
     nodes = [node for _, node in edges(plan)]
     windows = max(1, sum(isinstance(node, BaseWindow) for node in nodes))
-    # A key has a place for every input of a join that is fused.
+    # A key has a place for every input of a fused join.
     keys = windows * sum(len(node.keys) for node in nodes if isinstance(node, Join))
     parts = keys + sum(len(node.schema) + sum(map(_parts, _expressions(node))) for node in nodes)
     return max(1, min(MOST_ALTERNATIVES, _MOST_SQUARES // windows**2, _MOST_PARTS // parts))
@@ -284,7 +284,7 @@ def _parts(expression: Expression) -> int:
 
 
 def alternatives(plan: Node, rules: Sequence[Rule] | None = None, most: int = MOST_ALTERNATIVES) -> list[Node]:
-    """A plan and what the rules lead to, wherever in it they apply; of very many, those with the fewest steps."""
+    """A plan and the plans that the rules lead to, anywhere in it; of very many, those with the fewest steps."""
     found = {plan: None}
     waiting = deque([plan])
     while waiting and len(found) < most:
@@ -310,7 +310,7 @@ def _moves(plan: Node, rules: Sequence[Rule]) -> Iterator[Node]:
 
 
 def everywhere(rule: Rule, plan: Node) -> Node:
-    """Apply a rule from the answer down, again wherever it made something new."""
+    """Apply a rule from the answer down, and again to each new node."""
     while (changed := rule(plan)) is not None:
         plan = changed
     return with_inputs(plan, tuple(everywhere(rule, node) for node in inputs(plan)))
@@ -391,14 +391,14 @@ def columns_in(expression: Expression) -> set[str]:
 
 
 def _is_safe(expression: Expression) -> bool:
-    """Whether it is comparisons of columns and constants, which cannot raise."""
+    """Whether it only compares columns and constants, which cannot raise."""
     if not isinstance(expression, Call):
         return True
     return expression.function in _SAFE and all(map(_is_safe, expression.arguments))
 
 
 def _renamed(expression: Expression, made: Mapping[str, Expression]) -> Expression | None:
-    """The expression in terms of columns below; None where one of them is computed."""
+    """The expression in terms of columns below; None if one of them is computed."""
     if isinstance(expression, Field):
         found = made[expression.name]
         return found if isinstance(found, Field) else None
@@ -455,7 +455,7 @@ def _once(node: Node) -> Node:
     return node if isinstance(node, Distinct) else Distinct(node)
 
 
-# What may pay or not: the cost model decides. The order of many joins is an operator's business of its own.
+# Rules that may pay or not: the cost model decides. An operator decides the order of many joins.
 RULES: tuple[Rule, ...] = (
     pull_up_negation,
     push_down_negation,

@@ -5,8 +5,8 @@
     Sampled <- Intersection <- Distinct <- Project <- Window a, 10 min
                           ^--------------- Project <- Window b, 5 min
 
-What is asked of each window is which values of one column it has. So it is enough to know how often each value is in
-each window, whatever the tuples are (Golab, Garg and Özsu 2003, 7.2.3). All other set operations run as they are.
+A query asks of each window which values of one column it has. So it is enough to count each value in each window,
+whatever the tuples are (Golab, Garg and Özsu 2003, 7.2.3). All other set operations run as plans.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOW, HIGH = "low", "high"
 
 @dataclass(frozen=True)
 class GroupedIntersection(Intersection):
-    """Ranges of values, at most so many, of which every value that both inputs have is in one.
+    """Ranges of values, at most `groups`; every value that both inputs have is in one of them.
 
     No operator computes it: it is answered from a G-INDEX, or refused when it is bound.
     """
@@ -45,7 +45,7 @@ class GroupedIntersection(Intersection):
 
 @dataclass(frozen=True)
 class Side:
-    """A window with one column, and what becomes of this column on its way up."""
+    """A window with one column, and the projections and selections of this column above it."""
 
     window: BaseWindow
     steps: tuple[Map | Filter, ...] = ()
@@ -57,7 +57,7 @@ class Side:
 
 @dataclass(frozen=True)
 class WindowedSet:
-    """One query. `groups` is None where the answer is exact."""
+    """One query. `groups` is None if the answer is exact."""
 
     sides: tuple[Side, Side]
     negated: bool
@@ -74,12 +74,12 @@ class WindowedSet:
 
     @property
     def tuples(self) -> Union:
-        """What is read of the streams: all that is in the windows, the first one's and the second one's."""
+        """The tuples of both windows, the first one's and the second one's."""
         return Union(tuple(side.window for side in self.sides))
 
 
 def windowed_set(plan: Node) -> WindowedSet | None:
-    """What a plan asks, if a set-valued index can answer it; None otherwise."""
+    """The set operation of a plan, if a set-valued index can answer it; None otherwise."""
     if not isinstance(plan, Sampled) or plan.restore:
         return None
     matched = plan.input
@@ -102,7 +102,7 @@ def windowed_set(plan: Node) -> WindowedSet | None:
 
 
 def _side(node: Node) -> Side | None:
-    """Of a window with one column: a value then becomes the same whichever tuple has it."""
+    """A side with one column: the same value gives the same result, whichever tuple has it."""
     steps: list[Map | Filter] = []
     while isinstance(node, Map | Filter | Distinct):
         if not isinstance(node, Distinct):

@@ -1,4 +1,4 @@
-"""Aggregates over a join of two windows that slide: what of them is the same for other windows.
+"""Aggregates over a join of two windows that slide: the part that is the same for other windows.
 
     SELECT MAX(S.a) FROM S [WINDOW 7 min SLIDE 1 min], T [WINDOW 8 min SLIDE 1 min] WHERE S.b = T.b
 
@@ -11,14 +11,14 @@ the longest windows. Each row carries the expiries of its two tuples, from which
     Results <- Project (the columns of all of them, both expiries) <- Filter <- Join <- Expiry <- Window S, longest
                                                                                  ^----- Expiry <- Window T, longest
 
-To be compared, queries are written alike: the same names, the same side first.
+For comparison, queries are rewritten alike: the same names, the same side first.
 
     FROM S [..] a, T [..] b WHERE a.k = b.k        ──►   S, T   S.k = T.k
     FROM T [..] x, S [..] y WHERE y.k = x.k        ──►   S, T   S.k = T.k
     FROM S [..] x, S [..] y WHERE x.v < 3 AND ..   ──►   S1, S2, whichever has the condition
 
-A column is named by its stream and its expression, whatever its alias was. Which side is the first is decided by the
-texts of the two possible skeletons; where they are the same, both sides are alike, and by what is asked.
+A column is named by its stream and its expression, whatever its alias was. The texts of the two possible skeletons
+decide which side is the first; if they are equal, both sides are alike, and the question decides.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Columns = tuple[tuple[str, Expression], ...]
 
 @dataclass(frozen=True)
 class WrittenJoin:
-    """An aggregate over a join: the join of two windows, what else must hold of a pair, columns of pairs, the question.
+    """An aggregate over a join: the join of two windows, further conditions on pairs, columns of pairs, the question.
 
     Keys and arguments of the question are columns by their names.
     """
@@ -56,12 +56,12 @@ class WrittenJoin:
 
 
 def canonical(written: WrittenJoin) -> WrittenJoin:
-    """The same for all that differ in aliases and in the order of the two sides."""
+    """The same for all queries that differ only in aliases and in the order of the two sides."""
     return min((_named(written), _named(_swapped(written))), key=_text)
 
 
 def skeleton(join: Join, condition: Expression | None) -> tuple[Hashable, ...]:
-    """What of a join is the same for other windows and other columns."""
+    """The part of a join that is the same for other windows and other columns."""
     sides = (replace(_base_window(side), window=_ANY, columns=()) for side in (join.left, join.right))
     return (*sides, join.keys, condition)
 
@@ -99,13 +99,13 @@ def _named(written: WrittenJoin) -> WrittenJoin:
 
 
 def _columns(columns: Columns, renamed: Mapping[str, str]) -> tuple[Columns, dict[str, str]]:
-    """The columns of pairs, each named by what it is; and their new names by the old ones."""
+    """The columns of pairs, each named after its contents; and their new names by the old ones."""
     found: dict[str, Expression] = {}
     names: dict[str, str] = {}
     for before, made in columns:
         expression = _expression(made, renamed)
         name = str(expression)
-        # Texts do not say of which type a constant is.
+        # The texts do not show the type of a constant.
         while found.setdefault(name, expression) != expression:
             name += "'"
         names[before] = name
@@ -121,7 +121,7 @@ def _expression(expression: Expression, renamed: Mapping[str, str]) -> Expressio
 
 
 def _question(query: PeriodicAggregate, made: Mapping[str, str]) -> PeriodicAggregate:
-    """Names that the answer's expressions use, those of keys and aggregates, are the query's own affair."""
+    """The question with new column names; names of keys and aggregates stay, the answer's expressions use them."""
 
     def column(expression: RowExpression) -> RowExpression:
         name = made[expression.sql]
@@ -134,16 +134,16 @@ def _question(query: PeriodicAggregate, made: Mapping[str, str]) -> PeriodicAggr
     return replace(query, keys=keys, calls=calls)
 
 
-# The columns of the shared rows that say when the tuples of the two windows expire.
+# The columns of the shared rows with the expiries of the tuples of the two windows.
 FIRST, SECOND = "first expires", "second expires"
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class JoinedAggregate:
-    """One query: the join, the columns that its groups are made of, and what it asks of them.
+    """One query: the join, the columns of its groups, and its question.
 
-    All names, and which side is the first, are as `canonical` has them, however the query was written.
+    `canonical` gives all names and the first side, however the query was written.
     """
 
     join: Join
@@ -173,7 +173,7 @@ class JoinedAggregate:
 
     @cached_property
     def computed(self) -> Hashable:
-        """The columns that are more than columns of the streams: what is computed may fail."""
+        """The columns that are no plain columns of the streams: computing them may fail."""
         plain = [name for name, made in self.columns if isinstance(made, Field)]
         made = [column for column in self.columns if column[0] not in plain]
         read = [column for column in self.window_columns if column[1].sql not in column[1].columns]
@@ -181,7 +181,7 @@ class JoinedAggregate:
 
     @cached_property
     def skeleton(self) -> Hashable:
-        """What queries have in common that share a join: everything but the windows' lengths and columns."""
+        """The common part of queries that share a join: everything but the windows' lengths and columns."""
         return (*skeleton(self.join, self.condition), self.offset)
 
 
@@ -191,7 +191,7 @@ def _window(node: Node) -> BaseWindow:
 
 
 def joined_aggregate(plan: Node) -> JoinedAggregate | None:
-    """What a plan asks, if it is an aggregate over a join of two windows that slide; None otherwise."""
+    """The aggregate of a plan, if it is one over a join of two windows that slide; None otherwise."""
     if not isinstance(plan, Sampled) or plan.restore or not isinstance(plan.input, Map):
         return None
     grouped, having = _below_filter(plan.input.input)
@@ -226,7 +226,7 @@ def _plain(grouped: GroupBy) -> tuple[tuple[str, Expression], ...]:
 def _asked(
     grouped: GroupBy, having: Expression | None, outputs: tuple[tuple[str, Expression], ...]
 ) -> PeriodicAggregate:
-    """The same question as of a window: groups and aggregates of columns that are there already."""
+    """The same question over a window: groups and aggregates of existing columns."""
     schema = grouped.input.schema
 
     def column(name: str) -> RowExpression:
@@ -252,7 +252,7 @@ def _asked(
 def shared_rows(queries: Sequence[JoinedAggregate]) -> Outliving | None:
     """The rows that answer queries of one skeleton, over the longest windows; None where names clash.
 
-    Each comes once and is never taken back: whoever takes it up knows when it ends, and nobody else has to.
+    Each comes once and is never taken back: its receiver knows when it ends, and nobody else has to.
     """
     sides = [
         (_merged(_window(query.join.left) for query in queries), FIRST),

@@ -7,23 +7,23 @@
         Window T
         Window U
 
-A stage is a part of the plan whose operators may all be spread over buckets in the same way (`ways`): what they
-compare is in one bucket. Where the next operator needs another column, the changes are exchanged: each goes to the
-bucket of its row's value there, and so does what takes it back, for it has the same row. A plan whose operators have
-a column in common is one stage.
+A stage is a part of the plan whose operators may all be spread over buckets in the same way (`ways`): a bucket has all
+rows that they compare. If the next operator needs another column, the changes are exchanged: each goes to the bucket of
+its row's value there, and so does its negative tuple, for it has the same row. A plan whose operators have a column in
+common is one stage.
 
-An exchange costs a step more per epoch, so a plan is cut as rarely as possible; but an operator that could be spread
-never waits in the one bucket of another that cannot. Of cuts that are equally many, those right below an operator that
+An exchange costs one more step per epoch, so a plan is cut as rarely as possible; but an operator that could be spread
+never waits in the one bucket of another that cannot. Among equally many cuts, those right below an operator that
 compares rows are better: filters and projections before it make the exchange smaller.
 
-`ways` says by which columns operators may be spread. A bucket must hold everything that an operator compares. A
-join on a = b may be spread by a and b, a group-by by any of its keys, a duplicate elimination by any column. What looks
-at one row at a time (filters, projections, unions, a join with a table, of which every bucket has a copy) may be spread
-as its inputs are, be it by a column that it leaves out. An operator that compares everything with everything, or counts
-rows of a whole stream, has one bucket.
+`ways` says by which columns operators may be spread. A bucket must hold all rows that an operator compares. A join on a
+= b may be spread by a and b, a group-by by any of its keys, a duplicate elimination by any column. Operators on single
+rows (filters, projections, unions, a join with a table, of which every bucket has a copy) may be spread like their
+inputs, even by a column that they leave out. An operator that compares everything with everything, or counts rows of a
+whole stream, has one bucket.
 
-A join of n inputs need not have a column that all of them have. It is spread by one that some have, and every bucket
-has a copy of the other inputs: a result is found where its tuples of the spread inputs are, and nowhere else.
+A join of n inputs need not have a column that all of them have. It is spread by a column of some inputs, and every
+bucket has a copy of the others: the bucket of the spread inputs' tuples finds a result, and no other bucket does.
 
 `divided_join` says which join of a stage may have its results divided among several tasks (changes/operator.py).
 """
@@ -65,20 +65,20 @@ from sash.plan.outputs import Deltas, Outliving, ResultWindow, Sampled, Snapshot
 
 
 class Placement(Enum):
-    """How tuples are spread where no column of theirs tells."""
+    """How tuples are spread if no column decides."""
 
     SOMEHOW = "by a column that is not among them any more"
     TOGETHER = "all in one bucket"
     EVERYWHERE = "all in every bucket"
 
 
-# By what tuples are spread: a column's value, or otherwise.
+# How tuples are spread: by a column's value, or by a placement.
 Spread = str | Placement
 
 
 @dataclass(frozen=True)
 class Way:
-    """How an operator may run in buckets: by what each of its inputs is spread, and by what its results then are."""
+    """How an operator may run in buckets: how each of its inputs is spread, and how its results then are."""
 
     inputs: tuple[Spread, ...]
     results: tuple[Spread, ...]
@@ -105,7 +105,7 @@ def ways(node: Node) -> list[Way]:
 
 
 def takes_rows_singly(node: Node) -> bool:
-    """Whether what becomes of a row does not depend on any other row."""
+    """Whether the output for a row does not depend on any other row."""
     if isinstance(node, BaseWindow | ResultWindow):
         return not isinstance(node.window, RowWindow)
     if isinstance(node, Outliving):
@@ -114,24 +114,24 @@ def takes_rows_singly(node: Node) -> bool:
 
 
 def _may_be_copied(node: Node) -> bool:
-    """Whether every bucket may do the same over again: it is little, and comes out the same everywhere."""
+    """Whether every bucket may repeat the work: it is little, and gives the same result everywhere."""
     return isinstance(node, BaseWindow | Filter | Map | Union | TableJoin)
 
 
 def _compares_groups(node: Outliving) -> bool:
-    """A group's row that is replaced by an equal one is no result, so equal rows must be together."""
+    """Whether equal rows must be together: a group's row that is replaced by an equal one is no result."""
     return any(isinstance(part, GroupBy) for _, part in edges(node))
 
 
 def _has_one_row(node: Node) -> bool:
-    """Whether it makes a row or two of the single row of an aggregate without GROUP BY: an exchange gains nothing."""
+    """Whether it only handles the single row of an aggregate without GROUP BY: an exchange gains nothing."""
     if isinstance(node, GroupBy):
         return not node.keys or _has_one_row(node.input)
     return isinstance(node, Filter | Map | Distinct | Deltas) and _has_one_row(node.input)
 
 
 def _keyed(node: Node) -> Iterator[Way]:
-    """The ways by a column. Its name may change on the way up, and it may have several."""
+    """The ways by a column. Its name may change on the way up, and it may have several names."""
     if isinstance(node, BaseWindow):
         names = node.partition if isinstance(node.window, RowWindow) else node.schema.names
         yield from (Way((), (name,)) for name in names if spreads(node.schema.field(name).type))
@@ -181,8 +181,8 @@ EVERYWHERE = Placement.EVERYWHERE
 class StagePlan:
     """The operators from the node at `path` down to windows and to stages below.
 
-    `windows`, by their places in the plan, and `lower`, by the paths of the stages below, say where their tuples go.
-    Of a stage with several buckets at least one of them is spread by a column.
+    `windows`, by their places in the plan, and `lower`, by the paths of the stages below, give the targets of their
+    tuples. In a stage with several buckets at least one of them is spread by a column.
     """
 
     path: str
@@ -211,7 +211,7 @@ def stages(plan: Node) -> tuple[StagePlan, ...]:
 
 @dataclass(frozen=True)
 class _Part:
-    """A stage as far as it goes down from some node, and the finished stages below it.
+    """A stage from some node down, and the finished stages below it.
 
     `early` are cuts right below operators that take rows singly, and could as well have been above them.
     """
@@ -237,7 +237,7 @@ class _Part:
         )
 
 
-# The cheapest part that ends in a node, for everything by which the node's results may be spread.
+# The cheapest part that ends in a node, for every possible spread of the node's results.
 _Parts = dict[Spread, _Part]
 
 
@@ -266,7 +266,7 @@ def _offer(found: _Parts, way: Way, part: _Part) -> None:
 
 
 def _taken(spread: Spread, path: str, parts: _Parts, early: bool) -> _Part | None:
-    """What an operator takes of an input that it wants spread in a certain way: as it is, or exchanged."""
+    """An operator's input with a certain spread: unchanged, or exchanged."""
     as_it_is = parts.get(spread)
     if spread is Placement.SOMEHOW:
         return as_it_is
@@ -276,7 +276,7 @@ def _taken(spread: Spread, path: str, parts: _Parts, early: bool) -> _Part | Non
 
 
 def _cheapest(parts: _Parts) -> _Part:
-    """Of those that may be a stage: results that are in every bucket would be as many times too many."""
+    """The cheapest part that may be a stage: results in every bucket would be repeated."""
     whole = (part for spread, part in parts.items() if spread is not EVERYWHERE)
     return min(whole, key=lambda part: part.price)
 
@@ -296,9 +296,9 @@ _Passing = Filter | Map | NrrJoin | Outliving | ResultWindow | Sampled
 def divided_join(plan: Node, stage: StagePlan, numbering: Collection[str] = ()) -> str | None:
     """The path of the join, if a stage has one that may be divided.
 
-    What is above it must take rows singly: each task passes its own results through. What is below it every task does
-    for itself, so there must be little: windows, filters, projections. Nodes at the paths `numbering` number their
-    rows one after the other, for which they need all of them.
+    The operators above must take rows singly: each task passes its own results through. Every task repeats the work
+    below, so there must be little: windows, filters, projections. Nodes at the paths `numbering` number their rows one
+    after the other, for which they need all of them.
     """
     node, path = _node_at(plan, stage.path), stage.path
     while isinstance(node, _Passing) and _takes_parts(node) and path not in stage.lower and path not in numbering:
@@ -312,8 +312,8 @@ def divided_join(plan: Node, stage: StagePlan, numbering: Collection[str] = ()) 
 def _takes_parts(node: _Passing) -> bool:
     """Whether several tasks may each have some of its rows.
 
-    A row that waits for a multiple of SLIDE waits alone, whoever found it; but what takes it back, which another task
-    may find, must meet it.
+    A row waits alone for a multiple of SLIDE, whichever task found it; but its negative tuple, which another task may
+    find, must meet it.
     """
     if isinstance(node, Sampled):
         return node.input.pattern is not UpdatePattern.STRICT

@@ -9,11 +9,11 @@
 
     UH-INDEX  0    4 ─ 16 ─ 12         the same, but a new key comes first in its bucket
 
-Reference: Golab, Garg and Özsu 2003, 5.1 and 5.3. The report's example of a UH-INDEX has 12, 16, 4 in the first
-bucket, which is what comes of the values in the reverse of their printed order.
+Reference: Golab, Garg and Özsu 2003, 5.1 and 5.3. The report's example of a UH-INDEX has 12, 16, 4 in the first bucket:
+the result for the values in the reverse of their printed order.
 
 In arrays: `heads` has the first entry of each bucket, `following` the next entry by slot, -1 at the end. `state[0]` is
-the number of free slots; the one that is taken next is on top of the stack `free`.
+the number of free slots; the next free slot is on top of the stack `free`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def kernel_find_chain(values: Any, keys: Any, following: Any, heads: Any, ascend
 
 @njit(cache=True)
 def kernel_walk_chains(following: Any, heads: Any, most: int) -> Any:
-    """All slots, chain after chain; there are no more of them than `most`."""
+    """All slots, chain after chain; at most `most`."""
     found, number = np.empty(most, np.int64), 0
     for bucket in range(heads.size):
         at = heads[bucket]
@@ -152,7 +152,7 @@ class ChainedDirectory(Directory):
     def _relink(self, ascending: Ints) -> None:
         stored, _, _, following, heads = self.arrays
         bucket = stored[ascending] % self._buckets
-        # By bucket, ascending within: each entry is followed by its neighbour, the last of a bucket by none.
+        # By bucket, ascending within: each entry links to its neighbour, the last of a bucket to none.
         order = np.argsort(bucket, kind="stable")
         slots, bucket = ascending[order], bucket[order]
         last = np.append(bucket[1:] != bucket[:-1], True) if len(bucket) else np.zeros(0, dtype=bool)

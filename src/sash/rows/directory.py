@@ -1,4 +1,4 @@
-"""What all directories have in common: entries in slots that do not move.
+"""The common part of all directories: entries in slots that do not move.
 
 A directory maps an int64 key to an entry. An entry is a slot in arrays, and keeps its slot as long as it lives:
 sub-windows hold slots as links, and indexes keep their counts and rings in arrays of their own by slot.
@@ -7,8 +7,8 @@ sub-windows hold slots as links, and indexes keep their counts and rings in arra
     slot      0    1    2    3    4
 
 All arrays of a directory are in one tuple that is replaced as a whole when they grow. So a reader on another thread
-that holds an old tuple holds arrays which fit together: it may read what is out of date, but never beyond an end.
-For the same reason the kernels keep Python's lock: each of them is one step for other threads (see `slides`).
+that holds an old tuple holds arrays which fit together: it may read outdated entries, but never beyond an end. For the
+same reason the kernels keep Python's lock: each of them is one step for other threads (see `slides`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
-# Keys are linked so many at a time: room is made for as many new entries before, whether they are new or not.
+# Keys are linked in pieces of this length: room is made for as many new entries in advance.
 PIECE = 4096
 _LEAST_CAPACITY = 64
 
@@ -38,7 +38,7 @@ class Directory(ABC):
 
     @property
     def keys(self) -> Ints:
-        """Keys by slot; meaningless in slots that are free."""
+        """Keys by slot; meaningless in free slots."""
         return self.arrays[0]
 
     def __len__(self) -> int:
@@ -46,7 +46,7 @@ class Directory(ABC):
         return len(keys) - int(state[0])
 
     def link(self, keys: Ints) -> Ints:
-        """The slot of each key's entry; where there is none, it is made. One by one, in the order of the keys."""
+        """The slot of each key's entry; missing entries are made, one by one, in the order of the keys."""
         found = np.empty(len(keys), dtype=np.int64)
         for low in range(0, len(keys), PIECE):
             piece = keys[low : low + PIECE]
@@ -63,7 +63,7 @@ class Directory(ABC):
         added = len(grown[0]) - capacity
         for place, before in enumerate(old):
             grown[place][: len(before)] = before
-        # The fresh slots lie under those that were free already, and are taken after them, the lowest first.
+        # The fresh slots lie below the old free ones, and are used after them, the lowest first.
         grown[1][:added] = np.arange(len(grown[0]) - 1, capacity - 1, -1)
         grown[1][added : added + free] = old[1][:free]
         grown[2][0] = free + added
@@ -100,7 +100,7 @@ class Directory(ABC):
 
     @abstractmethod
     def _room(self, capacity: int) -> tuple[Any, ...]:
-        """Empty arrays; those by slot have this length."""
+        """Empty arrays; arrays by slot have this length."""
 
     @abstractmethod
     def _link(self, keys: Ints, found: Ints) -> None: ...

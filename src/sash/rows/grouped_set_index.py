@@ -1,21 +1,21 @@
 """G-INDEX: a count per group of values, and window, instead of one per value.
 
-The counts of a sub-window that is attached are added to the index, those of the evicted one taken back: g steps each,
+The counts of an attached sub-window are added to the index, and those of the evicted one are taken back: g steps each,
 however many tuples there are. No links are needed. Answers are approximate: ranges of values.
 
-`GroupIndex` is given its groups. The groups of `GrowingGroupIndex` grow with the values, so nobody needs to know which
-values there will be:
+`GroupIndex` gets its groups from the caller. The groups of `GrowingGroupIndex` grow with the values, so nobody needs to
+know the values in advance:
 
     values   3   5   6   200  201             at most 4 groups
 
     width 1  [3] [5] [6] [200] [201]          five: too many
     width 2  [2..3] [4..5] [6..7] [200..201]  four
 
-A group is all keys with the same upper bits: width 2**k, from a multiple of it. Only groups that have values are kept,
-so that nothing has to be known of where values lie, and they may wander as those of timestamps do. While the windows
-have no more values than there may be groups, every group is one value and the index is exact. When they have more,
-groups become twice as wide until they are few enough, in the index and in all sub-windows. They never become narrower:
-a sub-window does not remember what it had in finer groups. The widest are two: below 0, and from 0 on.
+A group is all keys with the same upper bits: width 2**k, from a multiple of it. Only groups with values are kept, so
+the values may lie anywhere, and may wander as timestamps do. While the windows have no more values than the allowed
+groups, every group is one value and the index is exact. When they have more, groups double their width until they are
+few enough, in the index and in all sub-windows. They never become narrower: a sub-window does not remember finer
+groups. The widest are two: below 0, and from 0 on.
 
 NULL is in no group. Reference: Golab, Garg and Özsu 2003, 5.4 and 7.2.3, where groups are given and stay.
 """
@@ -43,7 +43,7 @@ class GroupedCounts:
 
     @classmethod
     def of(cls, groups: Ints, counts: Ints) -> GroupedCounts:
-        """Of groups in any order, and more than once."""
+        """The counts of groups in any order; a group may come more than once."""
         every, places = np.unique(groups, return_inverse=True)
         # Sums of whole numbers: weights would make them floating-point.
         sums = np.zeros(len(every), dtype=np.int64)
@@ -89,14 +89,14 @@ class GrowingGroupIndex:
         self.add_groups(number, GroupedCounts.of(groups, counts.counts), side)
 
     def add_groups(self, number: int, part: GroupedCounts, side: int = 0) -> None:
-        """A sub-window in groups of the present width, as `groups_of` gives it."""
+        """Add a sub-window in groups of the present width, as `groups_of` gives it."""
         self._parts[side][number] = part
         self._change(part, side, 1)
         while len(self._groups) > self.most:
             self._widen()
 
     def groups_of(self, number: int, side: int = 0) -> GroupedCounts:
-        """What a sub-window brought."""
+        """The groups and counts of a sub-window."""
         return self._parts[side][number]
 
     @property
@@ -108,7 +108,7 @@ class GrowingGroupIndex:
         self._change(self._parts[side].pop(number), side, -1)
 
     def purge(self) -> None:
-        """Nothing: groups without values are not kept."""
+        """Do nothing: groups without values are not kept."""
 
     def _change(self, part: GroupedCounts, side: int, sign: int) -> None:
         every = np.union1d(self._groups, part.groups)
@@ -134,7 +134,7 @@ class GrowingGroupIndex:
         return self._ranges(np.logical_and.reduce(self._counts > 0, axis=0))
 
     def _ranges(self, wanted: NDArray[np.bool_]) -> pa.Table:
-        """Both ends, as far as the type has such values."""
+        """Both ends of the ranges, within the type's limits."""
         lows = self._groups[wanted] << self.shift
         highs = lows + (self.width - 1)
         least, greatest = _limits(self.type)
@@ -177,7 +177,7 @@ class GroupIndex:
         self._ranges = groups.ranges()
 
     def refuse(self, column: str, storage: Storage | None) -> None:
-        """Raise where a column is stored in a way that the index cannot be kept from."""
+        """Raise if the index cannot be kept from the storage of a column."""
         if isinstance(storage, Group) and storage.groups != self.groups:
             raise ValueError(f"{column!r} is stored as GROUP with other groups than those of the index")
 
@@ -210,7 +210,7 @@ class GroupIndex:
         self._parts[side] = {}
 
     def purge(self) -> None:
-        """Nothing: groups are few, and stay."""
+        """Do nothing: groups are few, and stay."""
 
     def histogram(self, side: int = 0) -> pa.Table:
         """Ranges that have values, and how many."""

@@ -12,11 +12,11 @@
 for N tuples and D distinct values in the window, b and d in a sub-window, over a directory that is a list; with a
 tree or a hash table D and d become smaller. BW and DB find the newest tuple at once, so that N/D is not paid.
 
-AUX gathers the tuples of a sub-window by value first, in an auxiliary directory that lives while it is inserted: the
-main directory is asked once per distinct value. DB does not look for the oldest tuple that stays: it leaves one
+AUX gathers the tuples of a sub-window by value first, in an auxiliary directory that lives during the insertion: so the
+main directory is searched once per distinct value. DB does not look for the oldest tuple that stays: it leaves one
 expired tuple at the end of the ring and sets the ring's dirty bit, so that readers leave out the last tuple.
 
-Why rings go round at all: a tuple does not say what its value is, and the way to the index leads along the ring.
+Rings go round because a tuple does not know its value, and the way to the index leads along the ring.
 
 Rings are linked in integer arrays: nodes for tuples, a start and a dirty bit for each entry of the directory. Nodes are
 taken from a stack of free ones and given back when their tuples have left the rings. All arrays are in one tuple that
@@ -80,7 +80,7 @@ class Nodes:
 
     @property
     def gone(self) -> Bools:
-        """By node: room for deletions to remember what they have unlinked."""
+        """By node: scratch room in which deletions mark unlinked nodes."""
         return self.arrays[4]
 
     @property
@@ -88,12 +88,12 @@ class Nodes:
         return len(self.link) - self._number
 
     def take(self, rows: Ints, entries: int) -> Ints:
-        """Nodes for tuples, and room for so many entries."""
+        """Nodes for tuples, and room for this many entries."""
         missing = len(rows) - self._number
         if missing > 0 or entries > len(self.start):
             self._grow(len(self.link) + missing if missing > 0 else 0, entries - len(self.start))
         self._number -= len(rows)
-        # The one on top first, so that tuples which came together lie together.
+        # The top of the stack first, so that tuples which came together lie together.
         nodes = self._free[self._number : self._number + len(rows)][::-1].copy()
         self.row[nodes] = rows
         return nodes
@@ -136,7 +136,7 @@ def kernel_append_each(entries: Any, nodes: Any, start: Any, link: Any) -> int:
 
 @njit(cache=True)
 def kernel_append_local(local: Any, entries: Any, nodes: Any, start: Any, link: Any) -> int:
-    """AUX: tuples are chained in a ring of the sub-window first; the end of a ring is looked for once per value.
+    """AUX: chain tuples in a ring of the sub-window first; find the end of a ring once per value.
 
     `local` is the place in `entries` of each tuple's value.
     """
@@ -210,7 +210,7 @@ def kernel_delete_bulk(nodes: Any, start: Any, link: Any, gone: Any) -> int:
 
 @njit(cache=True)
 def kernel_delete_dirty(nodes: Any, start: Any, link: Any, gone: Any, dirty: Any, freed: Any) -> int:
-    """DB: the youngest expired tuple of each ring stays as its last, and the ring is marked; how many go."""
+    """DB: leave the youngest expired tuple of each ring as its last, and mark the ring; returns how many go."""
     number = 0
     gone[nodes] = False
     for place in range(nodes.size - 1, -1, -1):
@@ -266,7 +266,7 @@ class Rings:
         self.nodes = Nodes(directory.capacity)
 
     def insert(self, keys: Ints, rows: Ints) -> Ints:
-        """Link the tuples of a sub-window, in order of arrival; their nodes."""
+        """Link the tuples of a sub-window, in order of arrival; returns their nodes."""
         entries = self.directory.link(keys)
         nodes = self.nodes.take(rows, self.directory.capacity)
         kernel_append_each(entries, nodes, self.nodes.start, self.nodes.link)
@@ -282,7 +282,7 @@ class Rings:
         return self.nodes.start >= 0
 
     def forget(self, entries: Ints) -> None:
-        """Entries without tuples are going to be removed from the directory."""
+        """Prepare for the removal of entries without tuples from the directory."""
 
 
 class AuxRings(Rings):
@@ -323,14 +323,14 @@ class DirtyRings(BackwardRings):
 
     def delete(self, nodes: Ints) -> None:
         pool = self.nodes
-        # Each ring keeps one of them, and gives back the one that it had kept before: no more than came.
+        # Each ring keeps one of them, and gives back the one that it kept before: no more go than came.
         freed = np.empty(len(nodes), dtype=np.int64)
         number = kernel_delete_dirty(nodes, pool.start, pool.link, pool.gone, pool.dirty, freed)
         pool.give_back(freed[:number])
 
     def alive(self) -> NDArray[np.bool_]:
         start, link = self.nodes.start, self.nodes.link
-        # An expired tuple that is alone in its ring is what the index points to, and leads back to it.
+        # The index points to an expired tuple that is alone in its ring, and the tuple leads back to the index.
         alone = link[np.maximum(start, 0)] < 0
         return (start >= 0) & ~(self.nodes.dirty & alone)
 

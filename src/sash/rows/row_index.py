@@ -5,10 +5,10 @@ A directory finds the entry of a value, and from there a ring goes through the t
     12 ─► row 0 ─► row 5 ─► row 9 ─► back to 12
     14 ─► row 1 ─► back to 14
 
-Serves selections by value, window sorts, and the probes of joins. Rows that have a NULL are in no ring: no
-selection or join finds them, and a sort has them first.
+It serves selections by value, window sorts, and the probes of joins. Rows with a NULL are in no ring: no selection or
+join finds them, and a sort has them first.
 
-`break_ties` sorts rows that an index has in the order of one column by further columns, where that one is equal:
+`break_ties` sorts rows that are in the order of one indexed column by further columns, within equal values:
 
     k   7 7 7 | 9 | NULL NULL          runs of the index: those of one row stay where they are
     v   3 1 2 | 5 |   4    0      ─►   7 7 7 | 9 | NULL NULL
@@ -38,7 +38,7 @@ from sash.rows.value_keys import DictionaryKeys, Ints, keys_of, without_nulls
 
 
 class Further(NamedTuple):
-    """A column by which rows are ordered that are equal so far."""
+    """A further column to order rows that are equal so far."""
 
     values: pa.ChunkedArray
     descending: bool = False
@@ -46,7 +46,7 @@ class Further(NamedTuple):
 
 
 def break_ties(order: Ints, bounds: Ints, further: Sequence[Further]) -> Ints:
-    """The places of rows in columns, in order; what is still equal then stays as it is in `order`.
+    """The places of rows in columns, in order; rows that are still equal keep their order.
 
     >>> v = pa.chunked_array([[5, 1, 4, None]])
     >>> break_ties(np.array([3, 0, 1, 2]), np.array([0, 1, 4]), [Further(v, descending=True)]).tolist()
@@ -54,9 +54,9 @@ def break_ties(order: Ints, bounds: Ints, further: Sequence[Further]) -> Ints:
     """
     if not (np.diff(bounds) > 1).any():
         return order
-    # The last column first: a stable sort by those before it keeps its order among what is equal there.
+    # The last column first: a stable sort by an earlier column keeps its order among equals.
     for each in reversed(further):
-        # Only in the middle of a slide: kernels do not look where arrays end.
+        # Only in the middle of a slide: kernels do not check the ends of arrays.
         if not 0 <= int(order.min()) <= int(order.max()) < len(each.values):
             raise IndexError("the index is being changed")
         codes, present = _codes(each.values)
@@ -85,7 +85,7 @@ def _ranks(values: pa.Array) -> Ints:
 
 @njit(cache=True)
 def kernel_sort_runs(order: Any, bounds: Any, codes: Any) -> Any:
-    """Each run of rows by their codes; what is equal stays as it is."""
+    """Sort each run of rows by their codes; equal rows keep their order."""
     found = order.copy()
     for run in range(bounds.size - 1):
         low, high = bounds[run], bounds[run + 1]
@@ -139,10 +139,10 @@ class RowIndex:
         self.directory = self.rings.directory
         self._sub_windows: dict[int, tuple[Ints, Ints]] = {}
 
-    # What a window calls.
+    # For windows.
 
     def refuse(self, column: str, storage: Storage | None) -> None:
-        """Raise where a column is stored in a way that the index cannot be kept from."""
+        """Raise if the index cannot be kept from the storage of a column."""
         if storage is not None:
             raise ValueError(f"{column!r} is stored as {storage.name.upper()}, which has no rows: use LIST")
 
@@ -177,14 +177,14 @@ class RowIndex:
             kept = self.directory.ordered()
             self.directory.rekey(kept, keys.forget_all_but(self.directory.keys[kept]))
 
-    # What queries ask. Rows of the same value are in order of arrival.
+    # For queries. Rows of the same value are in order of arrival.
 
     def rows(self, value: Any) -> Ints:
-        """The rows that have a value; those `= NULL` are none."""
+        """The rows with a value; none for NULL."""
         return self.probe(pa.array([value], self.type))[1]
 
     def probe(self, values: pa.Array | pa.ChunkedArray) -> tuple[Ints, Ints]:
-        """All pairs of a place in `values` and a row that has the value there; NULL has none."""
+        """All pairs of a place in `values` and a row with the value there; NULL has none."""
         asked, present = without_nulls(values)
         keys, known = self.keys.find(asked)
         places = np.flatnonzero(present)[known]
@@ -212,7 +212,7 @@ class RowIndex:
         return np.concatenate([rows, nulls]), np.append(bounds, len(rows) + len(nulls))
 
     def leading_rows(self, least: int, descending: bool = False, nulls_first: bool = True) -> Ints:
-        """The rows of the first values in order, of as few values as have so many rows; NULL is one value.
+        """The rows of the first values in order, of as few values as have `least` rows; NULL is one value.
 
         >>> index = RowIndex(pa.int64())
         >>> index.add(0, 100, pa.array([7, 3, None, 7, 5]))
@@ -228,7 +228,7 @@ class RowIndex:
         return found if len(found) >= least else np.concatenate([found, nulls])
 
     def _leading(self, entries: Ints, least: int) -> Ints:
-        """Of the first entries, as few as do. An entry has one row at least, or waits to be purged."""
+        """The rows of as few of the first entries as suffice. An entry has one row at least, or waits to be purged."""
         number = least
         while True:
             rows, bounds = self._collect(entries[:number])
@@ -250,7 +250,7 @@ class RowIndex:
 
     def _collect(self, entries: Ints, room: int = 0) -> tuple[Ints, Ints]:
         start, link, row, dirty, _ = self.rings.nodes.arrays
-        # Only in the middle of a slide: kernels do not look where arrays end.
+        # Only in the middle of a slide: kernels do not check the ends of arrays.
         if len(entries) and int(entries.max()) >= len(start):
             raise IndexError("the index is being changed")
         rows, bounds = kernel_collect(entries, start, link, row, dirty, self.rings.newest_first, room)

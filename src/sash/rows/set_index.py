@@ -4,10 +4,10 @@
     side 0       1    1    1    1    1    2    1        how often the value is in the first window
     side 1       0    3    0    0    1    0    0        and in the second one, when two windows share the index
 
-A sub-window that is attached is linked with entries, one link per tuple (LIST) or per distinct value (AGGR, HASH),
-and its counts are added; when it is evicted, the links lead to the entries again without any search, and its counts
-are taken back. Links are made when the sub-window is attached, not while it is filled: it costs the same in all, and
-what queries can see does not change in between. An entry whose counts are all 0 stays until `purge`.
+An attached sub-window is linked with entries, one link per tuple (LIST) or per distinct value (AGGR, HASH), and its
+counts are added; when it is evicted, the links lead to the entries without any search, and its counts are taken back.
+Links are made when the sub-window is attached, not while it is filled: the total cost is the same, and queries see no
+change in between. An entry whose counts are all 0 stays until `purge`.
 
 Histogram, intersection and difference are one pass over the directory; the number of distinct values is kept.
 
@@ -33,7 +33,7 @@ from sash.rows.value_keys import DictionaryKeys, Ints, keys_of, without_nulls
 
 @njit(cache=True)
 def kernel_apply(counts: Any, entries: Any, amounts: Any, sign: int) -> int:
-    """Add amounts to counts, or take them back; by how many the entries with a count above 0 have grown."""
+    """Add amounts to counts, or take them back; returns by how many the entries with a count above 0 have grown."""
     grown = 0
     for place in range(entries.size):
         before = counts[entries[place]]
@@ -57,7 +57,7 @@ def kernel_apply_ones(counts: Any, entries: Any, sign: int) -> int:
 # Measured by papers/window_index/run.py; the figures are in docs/windows.md.
 DEFAULT_DIRECTORY = "tree"
 
-# A dictionary of values is made anew when it is this much longer than twice what is needed.
+# A dictionary of values is rebuilt when it exceeds twice the needed length by this much.
 _SLACK = 1024
 
 Link = tuple[Ints, Ints | None, int]
@@ -92,10 +92,10 @@ class SetIndex:
         self._links: list[dict[int, Link]] = [{} for _ in range(sides)]
         self._distinct, self._nulls, self._total = [0] * sides, [0] * sides, [0] * sides
 
-    # What a window calls.
+    # For windows.
 
     def refuse(self, column: str, storage: Storage | None) -> None:
-        """Raise where a column is stored in a way that the index cannot be kept from."""
+        """Raise if the index cannot be kept from the storage of a column."""
         if isinstance(storage, Group):
             raise ValueError(f"{column!r} is stored as GROUP, which has no values: only a G-INDEX can be kept of it")
 
@@ -113,22 +113,22 @@ class SetIndex:
         self._add(number, self._linked(values), None, len(column) - len(values), side)
 
     def add_counts(self, number: int, counts: ValueCounts, side: int = 0) -> None:
-        """Link the values of a sub-window, each with how often it occurs."""
+        """Link the values of a sub-window, each with its count."""
         self._add(number, self._linked(counts.values), counts.counts, counts.nulls, side)
 
     def counts_of(self, number: int, side: int = 0) -> ValueCounts:
-        """What a sub-window brought, by its links: whoever keeps nothing else of it can write it down so."""
+        """The values and counts of a sub-window, by its links: a checkpoint needs nothing else of it."""
         entries, amounts, nulls = self._links[side][number]
         ones = np.ones(len(entries), dtype=np.int64)
         return ValueCounts(self._values(entries), ones if amounts is None else amounts, nulls)
 
     @property
     def links(self) -> int:
-        """How many there are, of all sub-windows."""
+        """How many links all sub-windows have."""
         return sum(len(entries) for side in self._links for entries, _, _ in side.values())
 
     def evict(self, number: int, side: int = 0) -> None:
-        """Take back what a sub-window brought."""
+        """Take back the counts of a sub-window."""
         entries, amounts, nulls = self._links[side].pop(number)
         self._apply(entries, amounts, nulls, side, -1)
 
@@ -139,7 +139,7 @@ class SetIndex:
         self._distinct[side] = self._nulls[side] = self._total[side] = 0
 
     def purge(self) -> None:
-        """Forget the entries whose counts are all 0. No link leads to them: each link is one of a count."""
+        """Forget the entries whose counts are all 0. No link leads to them: each link belongs to a count."""
         self.directory.keep(np.logical_or.reduce(self._counts, axis=0))
         keys = self.keys
         if isinstance(keys, DictionaryKeys) and len(keys) > 2 * len(self.directory) + _SLACK:
@@ -165,7 +165,7 @@ class SetIndex:
         self._nulls[side] += sign * nulls
         self._total[side] += sign * (len(entries) if amounts is None else int(amounts.sum()))
 
-    # What queries ask. Answers are in ascending order of values.
+    # For queries. Answers are in ascending order of values.
 
     def count(self, value: Any, side: int = 0) -> int:
         """How often a value is in the window."""
@@ -180,7 +180,7 @@ class SetIndex:
         return self._distinct[side]
 
     def items(self, side: int = 0, zeros: bool = False) -> tuple[pa.Array, Ints]:
-        """Values and counts; with `zeros` also what waits to be purged."""
+        """Values and counts; with `zeros` also the values that wait to be purged."""
         entries = self._ordered(None if zeros else self._counts[side] > 0)
         return self._values(entries), self._counts[side, entries]
 
@@ -190,11 +190,11 @@ class SetIndex:
         return pa.table({"value": values, "count": counts})
 
     def intersection(self) -> pa.Array:
-        """Values that both windows have. NULL is a value, as INTERSECT has it, and comes first."""
+        """Values that both windows have. NULL is a value, as in INTERSECT, and comes first."""
         return self._set((self._counts[0] > 0) & (self._counts[1] > 0), self._nulls[0] > 0 and self._nulls[1] > 0)
 
     def difference(self, side: int = 0) -> pa.Array:
-        """Values that a window has and the other one has not, as EXCEPT has it."""
+        """Values that only this window has, as in EXCEPT."""
         other = 1 - side
         return self._set(
             (self._counts[side] > 0) & (self._counts[other] == 0), self._nulls[side] > 0 and self._nulls[other] == 0

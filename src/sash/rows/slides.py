@@ -8,7 +8,7 @@ One writer changes a window and its indexes, in `attach` alone. Readers take no 
 between (`isolation.Optimistic`). Windows that share an index share the version as well.
 
 A kernel is never interrupted, because it holds Python's lock, and leaves lists, trees and rings whole: a reader may
-find what is out of date there, but comes to an end. So this needs a Python that has the lock.
+find outdated entries there, but comes to an end. So this needs a Python with the lock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sash.isolation import Optimistic
 
 T = TypeVar("T")
 
-# So many times in a row a reader is overtaken before it makes the writer wait.
+# A reader that is overtaken this many times in a row makes the writer wait.
 _MOST_RETRIES = 16
 
 
@@ -44,9 +44,9 @@ class Slides:
         return self._level.version
 
     def applying(self) -> AbstractContextManager[None]:
-        """Around all that changes."""
+        """Wrap all changes in this."""
         return self._level.slide()
 
     def read(self, reading: Callable[[], T]) -> T:
-        """What a function computes from one state of the window; it may be called several times."""
+        """The result of a function on one state of the window; the function may be called several times."""
         return self._level.reading(reading)

@@ -8,11 +8,11 @@
                                  │ 7 ..│           ◄── new tuples; nobody sees them
                                  └─────┘
 
-The buffer's owner decides when it is full, by number of tuples or by time. So the window jumps by whole sub-windows:
-a tuple is seen only when its sub-window is attached, and no tuple is looked at to find out what has expired.
+The buffer's owner decides when it is full, by number of tuples or by time. So the window jumps by whole sub-windows: a
+tuple is seen only when its sub-window is attached, and expiry examines no tuples.
 
 Rows are Arrow tables, one chunk or several per sub-window, which are never copied. A row's id is its number in the
-stream, from 0. Indexes are told of the evicted sub-window and the new one; see `slides` for readers meanwhile.
+stream, from 0. Indexes get the evicted sub-window and the new one; see `slides` for readers meanwhile.
 
 Reference: Golab, Garg and Özsu 2003, section 3.1.
 
@@ -23,9 +23,9 @@ Reference: Golab, Garg and Özsu 2003, section 3.1.
                    └──▲──┴─────┴─────┴──▲──┘
                       evict up to     attach
 
-Whoever counts has aggregated the tuples elsewhere. The counts live in the index alone, as the links of its
-sub-windows: the window knows when each ends, and when it is to go. Panes without tuples are no sub-windows, so time may
-jump. Several windows may share an index, each with its own side and its own length.
+The caller has counted the tuples elsewhere. The counts live in the index alone, as the links of its sub-windows: the
+window knows the end of each, and when it must go. Panes without tuples are no sub-windows, so time may jump. Several
+windows may share an index, each with its own side and its own length.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from sash.rows.value_keys import Ints, keys_of
 
 T = TypeVar("T")
 
-# Zero counts are purged so many times while the whole window is replaced once, as in the report (7.1).
+# Zero counts are purged this many times while the whole window is replaced once, as in the report (7.1).
 PURGES = 5
 
 
 class WindowIndex(Protocol):
-    """What a window needs of an index. `taken` has the slides of the window on each side that has one."""
+    """The interface of an index for a window. `taken` has the slides of the window on each side that has one."""
 
     sides: int
     taken: dict[int, Slides]
@@ -123,7 +123,7 @@ class SlidingWindow:
     # The writer.
 
     def add(self, rows: pa.Table) -> None:
-        """Tuples for the sub-window that is being filled, in order of arrival."""
+        """Add tuples to the sub-window that is being filled, in order of arrival."""
         if not rows.schema.equals(self.schema):
             raise TypeError(f"the window has columns {self.schema}, not {rows.schema}")
         self._buffer.append(rows)
@@ -136,7 +136,7 @@ class SlidingWindow:
     def attach(self, timestamp: Micros | None = None) -> SubWindow:
         """Let the buffer, which may be empty, take the place of the oldest sub-window.
 
-        The timestamp, of its oldest tuple for instance, is for whoever asks the sub-window: tuples have none here.
+        The timestamp, of its oldest tuple for instance, is for readers of the sub-window: tuples have none here.
         """
         fresh, place = self._close_buffer(timestamp), self._number % len(self._slots)
         evicted = self._slots[place]
@@ -144,7 +144,7 @@ class SlidingWindow:
             try:
                 self._inform(fresh, evicted)
             except BaseException:
-                # An index may have been told half: all are as they were before, and so is the buffer.
+                # An index may have half of the change: restore all indexes, and the buffer.
                 for kept in self._indexes:
                     self._fill(kept)
                 raise
@@ -172,7 +172,7 @@ class SlidingWindow:
     # Indexes.
 
     def keep(self, index: Any, column: str, side: int = 0) -> Any:
-        """Keep an index of a column from now on, of what is in the window already as well; the index."""
+        """Keep an index of a column from now on, also of the current window; returns the index."""
         self.schema.field(column)
         index.refuse(column, self.storage.get(column))
         self._take_side(index, side)
@@ -190,19 +190,12 @@ class SlidingWindow:
         index.taken[side] = self.slides
 
     def drop(self, index: WindowIndex) -> None:
-        """No longer keep an index; what it has of this window is forgotten."""
+        """No longer keep an index, and remove this window from it."""
         with self.slides.applying():
             for kept in [kept for kept in self._indexes if kept.index is index]:
                 self._indexes.remove(kept)
                 index.clear(kept.side)
                 del index.taken[kept.side]
-
-    def rebuild_index(self, index: WindowIndex) -> None:
-        """Make an index again from the sub-windows: it is not stored, neither is any other."""
-        with self.slides.applying():
-            for kept in self._indexes:
-                if kept.index is index:
-                    self._fill(kept)
 
     def _fill(self, kept: _Kept) -> None:
         kept.index.clear(kept.side)
@@ -213,7 +206,7 @@ class SlidingWindow:
     # Readers.
 
     def read(self, reading: Callable[[], T]) -> T:
-        """What a function computes from the window and its indexes, all of one state; see `slides`."""
+        """The result of a function on one state of the window and its indexes; see `slides`."""
         return self.slides.read(reading)
 
     def sub_windows(self) -> list[SubWindow]:
@@ -225,12 +218,12 @@ class SlidingWindow:
         return sum(one.size for one in self.sub_windows())
 
     def rows(self) -> pa.Table:
-        """All rows in order of arrival, without a copy; of the columns that are kept as rows."""
+        """All rows in order of arrival, without a copy, with the columns that are kept as rows."""
         tables = [one.rows for one in self.sub_windows()]
         return pa.concat_tables(tables) if tables else self.schema.empty_table().select(self._listed)
 
     def take(self, row_ids: Ints) -> pa.Table:
-        """Rows by their ids, in the order of these."""
+        """Rows by their ids, in the order of the ids."""
         found = self.sub_windows()
         first = found[0].first_row if found else self._next_row
         if len(row_ids) and not first <= int(row_ids.min()) <= int(row_ids.max()) < first + len(self):
@@ -239,7 +232,7 @@ class SlidingWindow:
 
 
 class CountingIndex(Protocol):
-    """What such a window needs of an index."""
+    """The interface of an index for a counted window."""
 
     def add_counts(self, number: int, counts: ValueCounts, side: int = 0) -> None: ...
 
@@ -258,14 +251,14 @@ class CountedWindow:
         self.ends: deque[Micros] = deque()
 
     def attach(self, end: Micros, counts: ValueCounts) -> None:
-        """The next sub-window, which ends later than all that are there."""
+        """Attach the next sub-window, which ends later than all others."""
         if self.ends and end <= self.ends[-1]:
             raise ValueError("sub-windows are attached in the order of their ends")
         self._index.add_counts(end, counts, self._side)
         self.remember(end)
 
     def remember(self, end: Micros) -> None:
-        """A sub-window that is in the index already."""
+        """Note a sub-window that the index has already."""
         self.ends.append(end)
         self._attached += 1
         if self._attached % self._purge_every == 0:

@@ -17,9 +17,9 @@ The values 12 14 16 17 15 4 19 17 16 23 12 19 1 12 5 23 are stored as
     GROUP     g                   g         the G-INDEX
 
 for b tuples and d distinct values in a sub-window, h buckets, g groups. That is the cost of adding tuples to linked
-lists one by one, as the report does; AGGR and HASH are made by one sort of the whole sub-window unless `one_by_one`
-asks for the report's way. Each column has its own storage: LIST keeps rows of the columns that are not aggregated.
-A sub-window is never changed once it is made. NULLs are counted beside.
+lists one by one, as in the report; AGGR and HASH are made by one sort of the whole sub-window unless `one_by_one` asks
+for the report's way. Each column has its own storage: LIST keeps rows of the columns that are not aggregated. A
+finished sub-window never changes. NULLs are counted separately.
 
 Reference: Golab, Garg and Özsu 2003, section 3.
 """
@@ -99,13 +99,13 @@ class Aggr:
 
 @dataclass(frozen=True)
 class Hash:
-    """The same in buckets, of columns whose values are numbers in some way: the bucket is the key mod their number.
+    """The same in buckets, for columns with number keys: the bucket is the key mod the number of buckets.
 
     >>> Hash(buckets=2).summarise(pa.chunked_array([[3, 1, 2, 3]])).buckets()
     [[(2, 1)], [(1, 1), (3, 2)]]
     """
 
-    # As in the report (7.1): each sub-window has such a table, so that it must be small.
+    # As in the report (7.1): each sub-window has such a table, so it must be small.
     buckets: int = 5
     one_by_one: bool = False
     name = "hash"
@@ -152,7 +152,7 @@ def _counted(keys: Ints, buckets: int, one_by_one: bool) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class SubWindow:
-    """What queries see once it is attached. `rows` has the columns that are stored as LIST."""
+    """A sub-window as queries see it once it is attached. `rows` has the columns that are stored as LIST."""
 
     number: int
     first_row: int

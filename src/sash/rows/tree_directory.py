@@ -9,7 +9,7 @@ Reference: Golab, Garg and Özsu 2003, 5.2.
 
 The tree is in arrays: `left`, `right` and `height` by slot, -1 for no child, `state[1]` is the root. Entries are only
 added one by one. They are removed many at a time, when zero counts are purged; the purge visits the whole tree anyway,
-and so builds it again from what stays, which costs no more than the visit and needs no rotations.
+and so rebuilds it from the remaining entries, which costs no more than the visit and needs no rotations.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def kernel_walk_tree(state: Any, left: Any, right: Any) -> Any:
 def kernel_build_tree(ascending: Any, state: Any, left: Any, right: Any, height: Any) -> None:
     """A balanced tree of entries in ascending order: the middle one on top, both sides likewise."""
     state[1] = -1
-    # What is still to be built: [low, high) of `ascending`, its parent, and on which side.
+    # The ranges still to build: [low, high) of `ascending`, the parent, and on which side.
     lows, highs = np.empty(_DEEPEST, np.int64), np.empty(_DEEPEST, np.int64)
     parents, sides = np.empty(_DEEPEST, np.int64), np.empty(_DEEPEST, np.int64)
     lows[0], highs[0], parents[0], sides[0] = 0, ascending.size, -1, 0

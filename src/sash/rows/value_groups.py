@@ -5,8 +5,8 @@
     place    0      1      2       3       4       5       6
     range    ..0    1..5   6..10   11..15  16..20  21..25  26..
 
-Columns of whole numbers, dates, times, timestamps and decimals have groups, both ends included. The two at the ends
-have what lies outside, so that no value is lost: an approximate answer may have too much, never too little.
+Columns of whole numbers, dates, times, timestamps and decimals have groups, both ends included. The first and the last
+group have the values outside, so that no value is lost: an approximate answer may have too much, never too little.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 @njit(cache=True)
 def kernel_count_groups(keys: Any, lows: Any, counts: Any) -> None:
-    """Tuple by tuple. The lows at or below a key are counted without a branch: groups are few."""
+    """Count tuple by tuple. The lows at or below a key are counted without a branch: groups are few."""
     for place in range(keys.size):
         key, group = keys[place], 0
         for bound in range(lows.size):
@@ -34,7 +34,7 @@ def kernel_count_groups(keys: Any, lows: Any, counts: Any) -> None:
 
 
 def keys_with_groups(type: pa.DataType) -> Keys:
-    """Keys of which ranges have a least and a greatest value."""
+    """Keys whose ranges have a least and a greatest value."""
     keys = keys_of(type)
     if not keys.ordered or pa.types.is_floating(type):
         raise TypeError(f"a column of {type} has no groups: a range ends where the next one begins, by one less")
@@ -63,7 +63,7 @@ class Groups:
 
     @classmethod
     def equal(cls, type: pa.DataType, low: int, high: int, number: int) -> Groups:
-        """So many ranges of equal length over low .. high, of a column of whole numbers.
+        """This many ranges of equal length over low .. high, of a column of whole numbers.
 
         >>> Groups.equal(pa.int64(), 0, 99, 4).lows.tolist()
         [0, 25, 50, 75, 100]
@@ -90,14 +90,14 @@ class Groups:
         return np.searchsorted(self.lows, keys, side="right").astype(np.int64)
 
     def ranges(self) -> pa.Table:
-        """The least and the greatest value of each group; NULL where it has no end."""
+        """The least and the greatest value of each group; NULL for an open end."""
         none = pa.nulls(1, self.type)
         below = self._neighbour(int(self.lows[0]) - 1)
         highs = [none if below is None else below, self.keys.decode(self.lows[1:] - 1), none]
         return pa.table({"low": pa.concat_arrays([none, self.keys.decode(self.lows)]), "high": pa.concat_arrays(highs)})
 
     def _neighbour(self, key: int) -> pa.Array | None:
-        """The value next to a bound, by its key; the least and the greatest value of a type have none on one side."""
+        """The value next to a bound, by its key; None beyond the least and the greatest value of a type."""
         if not _LEAST <= key <= _MOST or (pa.types.is_time(self.type) and key < 0):
             return None
         try:

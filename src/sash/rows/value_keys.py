@@ -1,4 +1,4 @@
-"""Values as int64 keys: directories know nothing but whole numbers.
+"""Values as int64 keys: directories hold whole numbers only.
 
     type of the column                                       key                              keeps the order
     integers, booleans, dates, times, timestamps             the value                        yes
@@ -7,9 +7,9 @@
     decimals of up to 18 digits                              the unscaled value               yes
     text, bytes, longer decimals                             a code from a dictionary         no
 
-Where keys do not keep the order of the values, what is listed in order is sorted by value when it is read. NaN is
-one value, greater than all others, and 0.0 and -0.0 are one, as in Spark. NULL has no key: indexes keep it apart.
-A dictionary forgets the values that have left the index once they are more than those that are in it.
+If keys do not keep the order of the values, ordered lists are sorted by value when they are read. NaN is one value,
+greater than all others, and 0.0 and -0.0 are one, as in Spark. NULL has no key: indexes keep it apart. A dictionary
+forgets values that have left the index once they are more than the values in the index.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Keys(Protocol):
     def encode(self, column: pa.Array) -> Ints: ...
 
     def find(self, column: pa.Array) -> tuple[Ints, NDArray[np.bool_]]:
-        """Keys without making any, and which values have one."""
+        """Existing keys, and which values have one."""
         ...
 
     def decode(self, keys: Ints) -> pa.Array: ...
@@ -85,7 +85,7 @@ class WholeKeys(_Ordered):
 
 
 class FloatKeys(_Ordered):
-    """Bits in the order of the numbers: those of negative numbers descend, and are turned round.
+    """Bits in the order of the numbers: the bits of negative numbers descend, and are inverted.
 
     >>> keys = FloatKeys(pa.float64())
     >>> bool((np.diff(keys.encode(pa.array([float("-inf"), -1.5, 0.0, 2.0, float("nan")]))) > 0).all())
@@ -161,7 +161,7 @@ class DictionaryKeys:
         return self._dictionary.decode(keys)
 
     def forget_all_but(self, keys: Ints) -> Ints:
-        """Keep the values of these keys alone; their new keys."""
+        """Keep only the values of these keys; returns their new keys."""
         kept = self.decode(keys)
         self._dictionary = ValueDictionary(self.type)
         return self.encode(kept)
@@ -210,7 +210,7 @@ def _storage(type: pa.DataType) -> pa.DataType:
 
 
 def without_nulls(column: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.bool_]]:
-    """The values of a column in one piece, as they are and not as codes of it, and which rows have one."""
+    """The values of a column in one piece, not as dictionary codes, and which rows have one."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.ChunkedArray):

@@ -1,6 +1,6 @@
 """The page of a session, opened from a program or a notebook.
 
-The server lies above the engine, and its packages are an extra: it is looked for when somebody wants it.
+The server lies above the engine, and its packages are an extra: this module imports the server on demand.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Dashboard(Protocol):
         """Where a browser on this machine finds the page."""
 
     def stop(self) -> None:
-        """The session goes on without it."""
+        """Stop the server. The session goes on."""
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Until it has stopped, at most for so many seconds; whether it has."""
+        """Wait for the server to stop, at most `seconds`; the result is whether the server has stopped."""
 
 
 def open_dashboard(session: Session, port: int) -> Dashboard:

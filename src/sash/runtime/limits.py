@@ -1,4 +1,4 @@
-"""Too much to keep: what would take all memory fails by name, and its neighbours go on.
+"""Limits of memory: a query that would take all memory fails by name, and other queries go on.
 
 Rows are counted in the state of continuous plans and in stored windows, groups in the synopses of joins. The groups of
 pane tables have a limit of their own (`PaneGroup.crowded_out`).
@@ -15,7 +15,7 @@ _MORE_ROWS = "connect(max_rows=..) with more if there is memory"
 
 @dataclass(frozen=True)
 class PlanLimits:
-    """What one plan may keep: rows of its operators and of its answer; groups in a synopsis of a join."""
+    """The most that one plan may keep: rows of its operators and of its answer; groups in a synopsis of a join."""
 
     rows: int = DEFAULT_MAX_ROWS
     groups: int = DEFAULT_MAX_GROUPS
@@ -33,7 +33,7 @@ def too_many_rows(rows: int, most: int) -> str:
 
 
 def too_many_values(rows: int, most: int) -> str:
-    """Why a set operation fails that an index answers."""
+    """Why a set operation that an index answers fails."""
     return (
         f"it keeps {rows:,} values by pane, and max_rows is {most:,}: take shorter windows, APPROX INTERSECT where "
         f"ranges of values do, or {_MORE_ROWS}"

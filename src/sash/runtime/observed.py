@@ -1,10 +1,10 @@
-"""What the optimiser is told about streams, from what passes by anyway (thesis 3.5.3 asks for rates and selectivities).
+"""Statistics of streams for the optimiser, counted in the passes that run anyway (thesis 3.5.3: rates, selectivities).
 
     rates          tuples and micro-batches per second of event time, from the second micro-batch on
     selectivities  of a window's own condition: tuples that came to the window, of rows that were read
     distinct       values of a column, from a sample of the last micro-batch, or the groups of a pane table
 
-A plan's tuples are looked at where they are in the Sash process. What nobody has seen is assumed.
+A plan's tuples are counted where they are in the Sash process. Numbers that nobody has measured are assumed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SAMPLE = 10_000
 
 @dataclass
 class RateMeter:
-    """Counts what comes after the first micro-batch, whose own beginning is not known.
+    """Counts tuples after the first micro-batch: when the first one began is not known.
 
     >>> meter = RateMeter()
     >>> for rows, latest in ((500, 1 * SECOND), (100, 2 * SECOND), (300, 3 * SECOND)):
@@ -79,7 +79,7 @@ class ObservedWindows:
         self._samples: dict[str, pa.Table] = {}
 
     def take(self, stream: str, tuples: pa.Table, rows: int) -> None:
-        """A stream's micro-batch of so many rows, and what of them came to the windows."""
+        """Count a micro-batch: the stream had `rows` rows, and `tuples` of them came to the windows."""
         leaves = np.asarray(tuples["_leaf"], dtype=np.int64)
         self._came = self._came + np.bincount(leaves, minlength=len(self._windows))
         self._read[stream] += rows
@@ -92,12 +92,12 @@ class ObservedWindows:
         for window, came in zip(self._windows, self._came.tolist(), strict=True):
             read = self._read[window.stream.lower()] if window.stream.lower() in streams else 0
             if window.predicate is not None and read:
-                # Not even one may have come; that the next one will is no wonder either.
+                # Perhaps not a single tuple came. The estimate counts one, because the next tuple may come.
                 found[condition_on(window.stream, window.predicate.sql)] = min(1.0, max(came, 1) / read)
         return found
 
     def distinct(self, streams: Container[str]) -> dict[str, float]:
-        """Of windows without a condition, where there are some; of the others, the one that lets most values pass."""
+        """Values per column: of windows without a condition if there are some, else of the window with most values."""
         passed, every = dict[str, float](), dict[str, float]()
         for place, window in enumerate(self._windows):
             found = every if window.predicate is None else passed
@@ -122,7 +122,7 @@ def _values(column: pa.ChunkedArray) -> float | None:
 
 
 def number_of_values(different: int, tuples: int) -> float:
-    """How many values there are if so many different ones occur in a sample, all being equally frequent.
+    """Estimate how many values there are if a sample has `different` ones, and all are equally frequent.
 
     >>> round(number_of_values(10, 10_000)), round(number_of_values(632, 1_000)), number_of_values(100, 100)
     (10, 1000, 5000.0)
@@ -137,7 +137,7 @@ def number_of_values(different: int, tuples: int) -> float:
 
 
 def measured(streams: Iterable[StreamRuntime], plans: Iterable[ObservedWindows]) -> Statistics:
-    """What is known of some streams, from their pane tables and from the plans that run."""
+    """The statistics of some streams, from their pane tables and from the plans that run."""
     known = {stream.stream.name.lower(): stream for stream in streams}
     rates = {name: stream.meter.rate for name, stream in known.items()}
     epochs = [stream.meter.epochs for stream in known.values() if stream.meter.epochs is not None]

@@ -45,7 +45,7 @@ from sash.runtime.explaining.metrics import exposition
 from sash.runtime.explaining.report import describe, schedule_report, session_statistics, show_queries, show_tables
 from sash.runtime.records.catalog_history import CatalogHistory
 from sash.runtime.records.checkpoint import Checkpoint
-from sash.runtime.records.table_contents import Given
+from sash.runtime.records.table_contents import TableRows
 from sash.runtime.settings import DEFAULT_POLICY, SessionSettings, duration
 from sash.runtime.spark_home import SparkHome, check_classic
 from sash.runtime.streams.load import IDLE, SessionState
@@ -110,7 +110,7 @@ class Session:
 
             check_borrowed(spark, settings.packages)
         self._memory = AnswerMemory(settings.answer_memory)
-        # The ways to sinks that several queries write to together, by sink.
+        # Sinks that several queries write to share a channel; by sink.
         self.channels: dict[str, Channel] = {}
         clock = clock or SystemClock()
         self._dashboard: Dashboard | None = None
@@ -159,7 +159,7 @@ class Session:
         return self._query_commands.columns_of(query)
 
     def place_for_unwritten(self, query: Query, sink: str) -> Path | None:
-        """Where answers wait that a sink would not take."""
+        """The directory of answers that a sink would not take."""
         return self._shared.unwritten(query, sink)
 
     # -- streams ---------------------------------------------------------------------------------------
@@ -216,7 +216,9 @@ class Session:
     def drop_table(self, name: str) -> None:
         self._table_commands.drop(name)
 
-    def update_table(self, name: str, rows: Given, at: datetime | Micros | None = None, delete: bool = False) -> None:
+    def update_table(
+        self, name: str, rows: TableRows, at: datetime | Micros | None = None, delete: bool = False
+    ) -> None:
         """Insert or replace rows of a table, or delete them, by key; effective at an event time.
 
         `rows` is a list of dicts, a pyarrow.Table or a pandas DataFrame. Without `at` the change comes after everything
@@ -251,7 +253,7 @@ class Session:
 
     @property
     def unread(self) -> list[str]:
-        """Streams that have something to do, and were never started."""
+        """Streams that have something to do and were never started."""
         if all(state.name != IDLE for state in self.state().streams.values()):
             return []
         names = [running.stream.name for running in self._stream_commands.wanted()]
@@ -275,7 +277,7 @@ class Session:
         return self._runner.wait(timeout)
 
     def state(self) -> SessionState:
-        """What the session and its streams are doing, and what went wrong."""
+        """The state of the session and its streams, and their errors."""
         names = [running.stream.name for running in list(self.streams.values())]
         return SessionState.of({name: self._runner.state_of(name) for name in names}, self._home.is_closed)
 
@@ -367,7 +369,10 @@ class Session:
             Explain: self._questions.explain,
             SelectStatement: lambda s: self._questions.ask(s.select),
         }
-        return handlers[type(statement)](statement)
+        handler = handlers.get(type(statement))
+        if handler is None:
+            raise SashError(f"execute() takes a parsed statement, not a {type(statement).__name__}; sql() takes a text")
+        return handler(statement)
 
     def _locked(self, function: Callable[..., pa.Table], *arguments: Any) -> pa.Table:
         with self._shared.lock:
@@ -383,9 +388,9 @@ class Session:
     ) -> pa.Table:
         """A one-time query over the live windows; `as_of` and `complete` are in the schema's metadata.
 
-        Of several that go through a stored window at once, those with less `priority` stop for those with more. After
-        `timeout` seconds, or when another thread calls `cancellation.cancel()`, it ends with an error, and Spark's jobs
-        for it do. Of an answer with more than `max_rows` those come, and the metadata has `truncated`.
+        Questions with less `priority` stop for questions with more while both read a stored window. After `timeout`
+        seconds, or when another thread calls `cancellation.cancel()`, the question and its Spark jobs end with an
+        error. An answer is cut to `max_rows` rows; then the metadata has `truncated`.
         """
         self._home.check_open()
         select = as_select(text)

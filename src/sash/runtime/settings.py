@@ -1,4 +1,4 @@
-"""What a session lets its user choose about sharing and scheduling."""
+"""The options of a session, above all about sharing and scheduling."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sash.schedule import Policy
 from sash.schedule import policy as policy_named
 
 DEFAULT_POLICY = "hybrid-late-pending"
-# About as many as a process of a few gigabytes keeps with some aggregates and panes each.
+# A process of a few gigabytes keeps about this many groups, with some aggregates and panes each.
 DEFAULT_MAX_GROUPS = 5_000_000
 DEFAULT_CLUSTER_GROUPS = 2_000_000
-# About as many as take two gigabytes, with some columns each.
+# About this many rows take two gigabytes, with some columns each.
 DEFAULT_MAX_ROWS = 20_000_000
 PREDICATE_SHARING = ("auto", "always", "never")
 
@@ -61,12 +61,12 @@ class Settings:
 
     @property
     def share_in_questions(self) -> str:
-        """A question that is asked once has no synopsis of its own to weigh against."""
+        """A question that is asked once has no synopsis of its own to compare prices with."""
         return "never" if self.share_predicates == "never" else "always"
 
     @property
     def shares(self) -> bool:
-        """Whether queries have anything to do with each other when they are executed."""
+        """Whether the executions of queries depend on each other."""
         return self.make_policy().joint_until(0, 0) is not None
 
     def make_policy(self) -> Policy:
@@ -75,13 +75,13 @@ class Settings:
 
 @dataclass(frozen=True)
 class SessionSettings(Settings):
-    """All that `connect` lets its user choose.
+    """All options of `connect`.
 
     `keep_answers` is how many answers a query remembers, `answer_memory` how many bytes all answers may take.
-    `executor_rows`: a continuous plan's epochs with more tuples run on the executors. `share_results`: there a bucket
-    of a join with more results is divided. `execution` is the strategy of continuous plans; `partitions` is the number
-    of partitions of their state buffers. `max_lag`: how long a live micro-batch may take. `packages` are connectors
-    that Sash's own Spark session is to have.
+    `executor_rows`: a continuous plan's epochs with more tuples run on the executors. `share_results`: there Spark
+    divides a bucket of a join with more results. `execution` is the strategy of continuous plans; `partitions` is the
+    number of partitions of their state buffers. `max_lag`: how long a live micro-batch may take. `packages` are
+    connectors for Sash's own Spark session.
     """
 
     isolation: str = "ttu"

@@ -20,7 +20,7 @@ _CLASSIC = (
 
 
 def check_classic(borrowed: SparkSession | None) -> None:
-    """SashError where a session is, or our own would be, one of Spark Connect."""
+    """Raise SashError where the Spark session is, or our own would be, one of Spark Connect."""
     if borrowed is not None and type(borrowed).__module__.startswith("pyspark.sql.connect"):
         raise SashError(f"this is a Spark Connect session: {_CLASSIC}")
     if borrowed is None and os.environ.get("SPARK_API_MODE", "").lower() == "connect":
@@ -30,12 +30,12 @@ def check_classic(borrowed: SparkSession | None) -> None:
 
 
 class SparkHome:
-    """A checkpoint is told which JVM writes for it: a later owner waits until that has ended."""
+    """Tells the checkpoint which JVM writes for it: a later owner waits until that JVM has ended."""
 
     def __init__(
         self, borrowed: SparkSession | None, checkpoint: Checkpoint | None, packages: Sequence[str] = ()
     ) -> None:
-        """`packages`: connectors that our own is to have."""
+        """`packages`: connectors for our own Spark session."""
         self._packages = tuple(packages)
         self._borrowed = borrowed
         self._own: SparkSession | None = None

@@ -1,4 +1,4 @@
-"""What the runtime asks of Spark, as an interface, and a micro-batch as Spark has read it.
+"""The interface between the runtime and Spark, and a micro-batch that Spark has read.
 
     RunningStream, Passes, ClusterTables ──► SparkPipeline ◄── sash.spark.pipeline.Pipeline     rows are a DataFrame
                                                            ◄── tests/support                    rows are what they like
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 class SparkPass(Protocol):
-    """The passes over one micro-batch. What `aggregate` returns goes to the log, and comes back from there."""
+    """The passes over one micro-batch. The log stores the result of `aggregate`, and gives it back after a restart."""
 
     @property
     def is_streaming(self) -> bool:
-        """Micro-batches come, and not one batch that is all there is."""
+        """Whether the source brings micro-batches, not one finite batch."""
 
     @property
     def is_local(self) -> bool:
-        """Executors see the files of this machine."""
+        """Whether executors see the files of this machine."""
 
     def aggregate(self, batch: DataFrame, tables: list[PaneTable]) -> pa.Table:
-        """The partials that some pane tables want of a micro-batch."""
+        """The partials of a micro-batch for some pane tables."""
 
     def facts(self, result: pa.Table, tables: list[PaneTable]) -> BatchFacts:
-        """The result of `aggregate`, sorted out by pane tables."""
+        """Split the result of `aggregate` by pane tables."""
 
     def aggregate_numbered(
         self,
@@ -53,17 +53,17 @@ class SparkPass(Protocol):
         counted: int,
         tables: list[PaneTable],
     ) -> tuple[pa.Table | None, pa.Table | None]:
-        """For row-based windows: partials of the tuples that the watermark has passed, and those that still wait."""
+        """For row-based windows: partials of the tuples that the watermark has passed, and the waiting tuples."""
 
     def numbered_facts(self, result: pa.Table | None, tables: list[PaneTable]) -> BatchFacts | None:
-        """The first result of `aggregate_numbered`, sorted out by pane tables."""
+        """Split the first result of `aggregate_numbered` by pane tables."""
 
     def rows_to_keep(self, batch: DataFrame, time: str, oldest: Micros) -> pa.Table:
         """The rows that a stored window takes: the stream's columns, and event time under the name `time`."""
 
 
 class SparkPipeline(SparkPass, Protocol):
-    """A stream's Spark query, and what only some streams, or a failed pass, ask of it."""
+    """A stream's Spark query, and the calls that only some streams, or a failed pass, need."""
 
     @property
     def session(self) -> SparkSession: ...
@@ -75,7 +75,7 @@ class SparkPipeline(SparkPass, Protocol):
     ) -> Any: ...
 
     def readable(self, batch: DataFrame) -> None:
-        """SourceError when the rows themselves cannot be read."""
+        """Raise SourceError when the rows themselves cannot be read."""
 
     def with_pending(self, batch: DataFrame | None, pending: pa.Table | None) -> DataFrame | None: ...
 
@@ -86,7 +86,7 @@ class SparkPipeline(SparkPass, Protocol):
         """MAX JUMP: the tuples that are too far ahead."""
 
     def scaled(self, result: pa.Table, tables: list[PaneTable], one_in: int) -> pa.Table:
-        """SHED: the result of a pass over one tuple in so many, as it would be about over all of them."""
+        """SHED: scale the result of a pass over one tuple in `one_in` to an estimate for all tuples."""
 
     def write_panes(self, batch: DataFrame, table: PaneTable, place: Path) -> None:
         """STORED IN CLUSTER: the rows of a pane table go to files."""
@@ -94,7 +94,7 @@ class SparkPipeline(SparkPass, Protocol):
 
 @dataclass
 class StreamSource:
-    """A stream as it is declared, and the pipeline that reads it: both may be declared anew after a restart."""
+    """A declared stream, and the pipeline that reads it. A program may declare both anew after a restart."""
 
     stream: Stream
     pipeline: SparkPipeline
@@ -102,7 +102,7 @@ class StreamSource:
 
 @dataclass(frozen=True)
 class PassResult:
-    """What the pass over a micro-batch gave: the partials, as they are logged and sorted out.
+    """The result of the pass over a micro-batch: the partials, as the log has them and split by pane tables.
 
     For row-based windows, `counted` are the partials of the tuples that got their numbers, and `pending` are the tuples
     that have no number yet. SHED kept one tuple of `one_in`; MAX JUMP kept `jumped` tuples out, the first of this time.
@@ -131,7 +131,7 @@ class BatchTimes:
 
 @dataclass(frozen=True)
 class Batch:
-    """A micro-batch of a stream: its rows, about how many, their times, and how far time has gone with it.
+    """A micro-batch of a stream: its rows, about how many, their times, and the watermark after it.
 
     `tuples` has, by runtime, the tuples of a plan's windows that are in this process already; `passed` is for the pane
     tables. The epoch sees this `version` of the catalog. It `began` then, and live the next one begins after

@@ -1,4 +1,4 @@
-"""What a stream counts and remembers about itself: the numbers of stats(), and the latest executions.
+"""The statistics of a stream: the numbers of stats(), and the latest executions.
 
 The latest executions are the schedule as it happened: what was executed, with whom, whether in time (thesis, figure
 8.6).
@@ -31,7 +31,7 @@ ON_TIME, EARLY, LATE = "on time", "early", "late"
 
 @dataclass(frozen=True)
 class Turn:
-    """A sub-group in an execution. Early: at none of its own multiples of SLIDE; late: after its deadline."""
+    """A sub-group in an execution. Early: not at a multiple of its own SLIDE; late: after its deadline."""
 
     group: str
     slide: str
@@ -42,7 +42,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class ExecutionRecord:
-    """One scan as of a time, for all these sub-groups; `seconds` is what it took."""
+    """One scan as of a time, for all these sub-groups; it took `seconds`."""
 
     pane_table: str
     as_of: datetime
@@ -58,7 +58,7 @@ class ScheduledGroup(Protocol):
 
     @property
     def by_rows(self) -> bool:
-        """Slides are numbers of tuples."""
+        """Whether slides are numbers of tuples."""
 
     def answered_by(self, members: Iterable[str]) -> list[str]:
         """The queries that a task of these members answers, without those that have gone since."""
@@ -74,11 +74,11 @@ class Timeline:
         self._ran: deque[tuple[Sequence[ScheduledTask], datetime, float, frozenset[str]]] = deque(maxlen=REMEMBERED)
 
     def note(self, executions: Sequence[ScheduledTask], moment: datetime, seconds: float, awake: Iterable[str]) -> None:
-        """Those queries that were awake have been executed together."""
+        """Record that the queries that were awake were executed together."""
         self._ran.append((executions, moment, seconds, frozenset(awake)))
 
     def executed(self, group: ScheduledGroup) -> Iterator[ExecutionRecord]:
-        """Oldest first. Only here the past is put into words: most of it is never asked for."""
+        """Oldest first. Records are made only here, because most of the past is never asked for."""
         # Most executions are of the same tasks as the one before.
         answered: dict[tuple[str, ...], list[str]] = {}
         for executions, moment, seconds, awake in list(self._ran):
@@ -108,13 +108,13 @@ class GroupStatistics:
     refreshes: int = 0
     joint_cost: int = 0
     separate_cost: int = 0
-    # Live, with workers: executions during which their window slid, and how often one had to begin again for that.
+    # Live, with workers: executions whose window slid meanwhile, and how often a slide made one begin again.
     beside_slides: int = 0
     restarts: int = 0
 
     def executed(self, queries: Sequence[Sequence[Window]], pane: int) -> None:
-        """Some queries were executed together; each is given by its windows."""
-        # What an UNBOUNDED window sees is one merged pane.
+        """Record that some queries were executed together; each is given by its windows."""
+        # An UNBOUNDED window reads one merged pane.
         lengths = [pane if window.unbounded else window.length for windows in queries for window in windows]
         self.executions += 1
         self.joint_executions += len(queries) > 1
@@ -127,12 +127,12 @@ class GroupStatistics:
 class StreamStatistics:
     tuples: int = 0
     micro_batches: int = 0
-    # Live: those that took longer than the time between two of them.
+    # Live: micro-batches that took longer than the trigger interval.
     slow_batches: int = 0
-    # Live: how often the source was given another limit to keep to `max_lag`.
+    # Live: how often the source got another limit, to keep to `max_lag`.
     limit_changes: int = 0
     late_tuples: int = 0
-    # About how many were dropped under overload (SHED); they are in `tuples`.
+    # About how many tuples SHED dropped under overload; `tuples` counts them, too.
     shed_tuples: int = 0
     null_timestamps: int = 0
     unparsable: int = 0
@@ -142,7 +142,7 @@ class StreamStatistics:
 
 
 class ReadStatistics:
-    """What happened to reads of a stored window while it slid; threads read at the same time."""
+    """Counts how slides affected reads of a stored window; threads read at the same time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -51,9 +51,9 @@ def primitive(steps: Iterable[int]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1 << 14)
 def _exactly_uncovered(steps: tuple[int, ...]) -> Fraction:
-    """By inclusion and exclusion: the longest step covers its share of what the others leave.
+    """By inclusion and exclusion: the longest step covers its share of what the others leave uncovered.
 
-    Of its own multiples, that is; when it is coprime to the others, that share is the same everywhere.
+    Its share of its own multiples, that is; if it is coprime to the others, that share is the same everywhere.
     """
     if not steps:
         return Fraction(1)
@@ -110,7 +110,7 @@ def separate_cost(windows: Iterable[Micros], s: Micros) -> int:
 
 @dataclass(frozen=True)
 class SubGroupCost:
-    """What one execution of a sub-group costs: those executed jointly pay the largest access and the sum of post."""
+    """The cost of one execution of a sub-group: a joint execution pays the largest access and the sum of post."""
 
     slide: Micros
     access: float
@@ -119,7 +119,7 @@ class SubGroupCost:
 
 
 def cost_per_time(subgroups: Sequence[SubGroupCost], periods: Sequence[Micros]) -> Fraction:
-    """What a group costs per unit of time when each of its sub-groups is executed at the multiples of its period.
+    """The cost of a group per unit of time when each of its sub-groups is executed at the multiples of its period.
 
     Where several meet, the largest access is paid; so in descending order of access, a period pays for those of its
     multiples that no earlier one has paid for. Exact unless very many periods, none a multiple of another, meet.

@@ -9,21 +9,21 @@ touching the tasks of other groups. A decision is O(log n) amortised, per task t
 
 Invariants:
 - A query is a member of exactly one task, that of its (group, SLIDE, OFFSET, EXACTLY).
-- Nothing runs before its deadline, unless it is asked for (`gated=False`, `decide_early`); an EXACTLY task not even
-  then.
+- Nothing runs before its deadline, unless the caller wants that (`gated=False`, `decide_early`); an EXACTLY task not
+  even then.
 - An execution answers an ordinary task as of now, and an EXACTLY task as of its own deadline, late or not. The next
   deadline is as_of + period: no catching up for ordinary tasks (that could make an overload worse), every
   multiple for EXACTLY ones. Tasks join only when they are answered as of the same time: one scan, one state.
 - A group is planned at the first question after it has changed, once for any number of changes. A new plan
   makes no task due later than promised before.
 - Not for several threads at once: the engine calls it from the thread that applies updates.
-- `decide` changes nothing; `done` sets the next deadlines. The runtime calls `done` before it computes: the log mends
-  what fails after that.
-- An execution that takes its time may `begin` before it is `done`, even as of a later time than it was decided for.
-  Until then `decide` passes over its tasks.
+- `decide` changes nothing; `done` sets the next deadlines. The runtime calls `done` before it computes: the log repairs
+  later failures.
+- A long execution may `begin` before it is `done`, even as of a later time than decided. Until it is done, `decide`
+  skips its tasks.
 
 Resting (a gap without tuples) is per task: windows of one task may become empty at different times, so the engine
-leaves out the members that rest, and calls `postpone` when all of them do.
+leaves out resting members, and calls `postpone` when all members rest.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class LocalScheduler:
         self._by_query: dict[str, SubGroup] = {}
         self._exactly: dict[TaskKey, SubGroup] = {}
         self._urgent: DeadlineQueue[str] = DeadlineQueue()
-        # The last execution was that of an EXACTLY task which owes multiples. Its deadline stays the lowest as long as
-        # it owes some, so another task that is due has the next turn: an overload must not starve it.
+        # Whether the last execution was that of an EXACTLY task which owes multiples. Its deadline stays the lowest as
+        # long as it owes some, so another due task has the next turn: an overload must not starve it.
         self._repaid = False
-        # The groups that have to be planned, and as of when.
+        # The groups that need a new plan, and as of when.
         self._unplanned: dict[str, Micros | None] = {}
 
     # -- which queries ---------------------------------------------------------------------------------
@@ -88,8 +88,8 @@ class LocalScheduler:
         """Schedule a query. It joins its sub-group at the sub-group's next deadline, whose phase stays as it is.
 
         A new sub-group's deadlines start at the least multiple of its period at or after `first`, by default the
-        least one after `now`. `access` and `post` are what one execution costs, for policies that weigh costs.
-        `promised`: it has been answered before, and is due again by then at the latest.
+        least one after `now`. `access` and `post` are the costs of one execution, for policies that weigh costs.
+        `promised`: the query has been answered before, and is due again by this time at the latest.
         It is an error to add a query twice, or one whose SLIDE is not positive.
         """
         if slide <= 0:
@@ -114,14 +114,14 @@ class LocalScheduler:
             self._exactly.pop(key, None)
 
     def reprice(self, costs: Mapping[str, tuple[float, float]], now: Micros) -> None:
-        """Queries have other costs, (access, post), than they had: let the policy weigh them anew."""
+        """Change the costs (access, post) of queries, and let the policy weigh them anew."""
         for query, (access, post) in costs.items():
             member = self._by_query[query].members[query]
             if (member.access, member.post) != (access, post):
                 self._subgroup(self._by_query[query].key, now).reprice(query, access, post)
 
     def regroup(self, query: str, group: str, now: Micros) -> None:
-        """Move a query to another group; it is due there when it was due before, or earlier if its new task is."""
+        """Move a query to another group; it is due there as before, or earlier if its new task is."""
         left = self._by_query[query]
         if left.key.group == group:
             return
@@ -140,7 +140,7 @@ class LocalScheduler:
         return top[0][0] if top is not None and top[0][0] <= limit else None
 
     def decide(self, now: Micros, gated: bool = True) -> ScheduledTask | None:
-        """What to execute now that the synopses are as of `now`, or None: lowest d, highest priority, then name.
+        """The tasks to execute when the synopses are as of `now`, or None: lowest d, highest priority, then name.
 
         `gated=False` is the algorithm as printed: it refreshes tasks before their deadlines when nothing is due.
         """
@@ -155,7 +155,7 @@ class LocalScheduler:
         return _execution([chosen] if limit is None else home.partners(chosen, limit, now), chosen.as_of(now), now)
 
     def decide_early(self, now: Micros) -> ScheduledTask | None:
-        """What to refresh in idle time, though it is not due: the lowest d that is not answered as of `now` yet.
+        """The tasks to refresh in idle time before they are due: the lowest d that is not answered as of `now` yet.
 
         If the policy shares, the other stale tasks of its group join it.
         """
@@ -178,7 +178,7 @@ class LocalScheduler:
                 self._enqueue(subgroup)
 
     def done(self, execution: ScheduledTask) -> None:
-        """The tasks were executed; one that was removed meanwhile is none any more."""
+        """The tasks were executed; a task that was removed meanwhile is skipped."""
         self._plan()
         self._repaid = any(due.task.exactly and not due.on_time for due in execution.tasks)
         for due in execution.tasks:
@@ -188,9 +188,9 @@ class LocalScheduler:
                 self._enqueue(subgroup)
 
     def postpone(self, task: Task, until: Micros) -> None:
-        """Let a task rest whose members all rest: its next deadline is its least own multiple at or after `until`.
+        """Let a task rest if all its members rest: its next deadline is its least own multiple at or after `until`.
 
-        A deadline that is at or after `until` anyway stays.
+        A deadline at or after `until` stays.
         """
         self._plan()
         subgroup = self._find(task.key)
@@ -198,7 +198,7 @@ class LocalScheduler:
             subgroup.rest_until(until)
             self._enqueue(subgroup)
 
-    # -- what there is ---------------------------------------------------------------------------------
+    # -- the state -------------------------------------------------------------------------------------
 
     def fit(self, pane: Micros, offset: Micros, after: Micros) -> None:
         """Panes have become longer: deadlines that now lie inside one move to its beginning, or else to its end."""
@@ -208,7 +208,7 @@ class LocalScheduler:
             self._enqueue(subgroup)
 
     def late_exactly(self, now: Micros) -> Micros | None:
-        """The earliest deadline before a time that some EXACTLY task still has to be answered as of."""
+        """The earliest deadline before a time as of which some EXACTLY task still needs an answer."""
         deadlines = [each.deadline for each in self._exactly.values()]
         return min((deadline for deadline in deadlines if deadline < now), default=None)
 
@@ -218,7 +218,7 @@ class LocalScheduler:
         return (query for each in (() if found is None else found.subgroups.values()) for query in each.members)
 
     def plan_of(self, group: str) -> list[tuple[SubGroupCost, Micros]]:
-        """What executions of a group's sub-groups cost, and the periods that the policy has given them."""
+        """The costs of a group's sub-groups, and the periods that the policy has given them."""
         self._plan()
         return [(each.cost, each.period) for _, each in sorted(self._groups[group].subgroups.items())]
 
@@ -242,7 +242,7 @@ class LocalScheduler:
 
     @classmethod
     def restore(cls, snapshot: dict[str, Any], policy: Policy) -> LocalScheduler:
-        """A scheduler that continues where `snapshot` was taken; another policy than before assigns other periods."""
+        """A scheduler that continues from `snapshot`; another policy than before assigns other periods."""
         scheduler = cls(policy)
         for saved in snapshot["subgroups"]:
             subgroup = SubGroup.restore(saved)

@@ -28,7 +28,7 @@ from sash.core.time import Micros
 from sash.schedule.cost import HORIZON, SubGroupCost, cost_per_time, multiples, uncovered
 
 EXACT = 8
-# Partial plans looked at in a search, roughly: each one kept is extended in up to n ways, n times.
+# Roughly how many partial plans a search visits: each kept plan is extended in up to n ways, n times.
 EFFORT = 10_000
 
 Uncovered = Callable[[Micros, tuple[Micros, ...]], float]
@@ -72,7 +72,7 @@ def _optimum(ordered: Sequence[SubGroupCost]) -> tuple[Micros, ...]:
 def _beam_search(ordered: Sequence[SubGroupCost]) -> tuple[Micros, ...]:
     """The cheapest of two searches and two simple plans: to move no sub-group, or all of them.
 
-    A search has to look ahead where periods rarely meet, and had better not where they often do.
+    A search with an outlook is better where periods rarely meet, one without where they often do.
     """
     left, width = _CountedCoverage(), max(1, EFFORT // len(ordered) ** 2)
     shortest = min(each.slide for each in ordered)
@@ -149,7 +149,7 @@ class _CountedCoverage:
 
 
 def _outlook(ordered: Sequence[SubGroupCost], left: Uncovered) -> Outlook:
-    """What the sub-groups still to come will cost, roughly: those that are too short to join a plan's open periods.
+    """The rough cost of the remaining sub-groups: those that are too short to join a plan's open periods.
 
     The first of these and some after it, each shorter than the one before, will be a block, and so on to the end.
     """

@@ -72,12 +72,12 @@ class Hybrid(Conservative):
 
 @lru_cache(maxsize=_REMEMBERED)
 def hybrid_periods(subgroups: tuple[SubGroupCost, ...]) -> tuple[Micros, ...]:
-    """The periods of `Hybrid`, remembered: a plan takes thousands of steps, and many ask for the same one."""
+    """The periods of `Hybrid`, cached: a plan takes thousands of steps, and many callers need the same one."""
     return tuple(plan_periods(subgroups))
 
 
 class LatePending:
-    """Once a task is late, all late and pending tasks of its group join it: these will not become late any more.
+    """Once a task is late, all late and pending tasks of its group join it, so that these do not become late.
 
     Additional sharing during overload, on top of a base policy (8.4.5).
     """
@@ -125,7 +125,7 @@ def policy(name: str) -> Policy:
 
 
 class PredictedQuery(NamedTuple):
-    """A query: its group, how often it is asked, and what an execution costs."""
+    """A query: its group, how often it is asked, and the cost of an execution."""
 
     group: str
     slide: Micros
@@ -135,8 +135,8 @@ class PredictedQuery(NamedTuple):
 
 
 def predicted_cost(jobs: Iterable[PredictedQuery], policy: Policy) -> float:
-    """What queries cost per unit of time, by the analytic model (8.4.4). Tasks are thought to be on time: a late
-    variant costs what its base policy costs.
+    """The cost of queries per unit of time, by the analytic model (8.4.4). Tasks are assumed to be on time: a late
+    variant has the cost of its base policy.
 
     >>> jobs = [PredictedQuery("G1", 2, False, 10.0, 1.0), PredictedQuery("G1", 4, False, 20.0, 1.0)]
     >>> [predicted_cost(jobs, policy(name)) for name in ("no-sharing", "conservative")]
@@ -150,7 +150,7 @@ def predicted_cost(jobs: Iterable[PredictedQuery], policy: Policy) -> float:
 
 
 def _cost(tasks: dict[tuple[Micros, bool], list[PredictedQuery]], policy: Policy, shares: bool) -> Fraction:
-    """Of one group of similar queries, by SLIDE and EXACTLY; without sharing no scan helps another task."""
+    """The cost of one group of similar queries, by SLIDE and EXACTLY; without sharing no scan helps another task."""
     subgroups = [
         SubGroupCost(slide, max(job.access for job in jobs), sum(job.post for job in jobs), exactly)
         for (slide, exactly), jobs in sorted(tasks.items())

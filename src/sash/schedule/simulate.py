@@ -1,4 +1,4 @@
-"""The schedulers against a virtual clock: what the papers' experiments measure, without any data (section 8.5).
+"""The schedulers against a virtual clock, for the papers' experiments, without any data (section 8.5).
 
     clock ──► events until now ──► decide(now) of every local scheduler ──► shares: whose turn ──► cost ──► Run
       ▲                            now = the last update                                            │
@@ -19,7 +19,7 @@ from sash.schedule.local import LocalScheduler
 from sash.schedule.task import ScheduledTask
 from sash.schedule.time_shares import SharedTime
 
-# When something happens, and what: a query that comes or goes.
+# The time of an event, and its action: a query that comes or goes.
 Event = tuple[Micros, Callable[[], object]]
 
 
@@ -97,7 +97,7 @@ def throughput(runs: Iterable[SimulatedRun], duration: Micros) -> float:
 
 
 def latencies(runs: Iterable[SimulatedRun], slides: Mapping[str, Micros], s: Micros) -> dict[str, list[int]]:
-    """For each query, how many updates more than its SLIDE there were between each two of its re-executions."""
+    """For each query, by how many updates the times between its re-executions exceeded its SLIDE."""
     answered = defaultdict(list)
     for run in runs:
         for query in run.execution.members:

@@ -17,7 +17,7 @@ from sash.schedule.task import DeadlineQueue, Task, TaskKey, Urgency
 
 @dataclass(frozen=True)
 class Member:
-    """A query in a sub-group; `first` is the first multiple that it may be answered at."""
+    """A query in a sub-group; `first` is the first multiple at which it may be answered."""
 
     query: str
     priority: int
@@ -29,10 +29,10 @@ class Member:
 class SubGroup:
     """G(i,j) of section 8.4.3; it has a deadline as long as it has members.
 
-    An EXACTLY sub-group served late has deadlines in the past. A query that joins it then has no part in those:
-    its own multiples begin with `first`. Ordinary sub-groups answer as of now, so there all members take part.
+    An EXACTLY sub-group served late has deadlines in the past. A query that joins it then is not answered at those: its
+    own multiples begin with `first`. Ordinary sub-groups answer as of now, so there all members take part.
 
-    Members come and go without a word to the scheduler's heaps; `summarise` and `assign` bring the rest up to date.
+    Members come and go without notice to the scheduler's heaps; `summarise` and `assign` update the rest.
     """
 
     def __init__(self, key: TaskKey) -> None:
@@ -42,11 +42,11 @@ class SubGroup:
         # The time up to which its members are answered.
         self.answered: Micros | None = None
         self.resting = False
-        # Off the multiples of its period since the plan changed; its next execution brings it back to them.
+        # Whether it is off the multiples of its period since the plan changed; its next execution returns to them.
         self.astray = False
-        # Its execution has begun and is not done: until then it is not decided again.
+        # Whether its execution has begun and is not done: until then it is not decided again.
         self.under_way = False
-        # Where its deadlines shall start, until the first plan has given it a period.
+        # Where its deadlines start, until the first plan gives it a period.
         self.start: Micros | None = None
         self.members: dict[str, Member] = {}
         self.priority = 0
@@ -56,7 +56,7 @@ class SubGroup:
         self._task: Task | None = None
 
     def begin_at(self, earliest: Micros) -> None:
-        """Let a sub-group without a plan, or one that rests, have its next deadline at or after this time."""
+        """Give a sub-group without a plan, or a resting one, its next deadline at or after this time."""
         deadline = multiple_at_or_after(earliest, self.period, self.key.offset)
         if not self.members:
             self.start, self.deadline = earliest, deadline
@@ -85,7 +85,7 @@ class SubGroup:
     def succeed(self, left: SubGroup) -> None:
         """Be due when `left` was, at the latest: a query comes from there.
 
-        EXACTLY members have no part in multiples that they have behind them.
+        EXACTLY members are not answered at multiples that they have passed.
         """
         if self.members and self.deadline <= left.deadline:
             return
@@ -96,7 +96,7 @@ class SubGroup:
         self.astray = not self.key.exactly
 
     def summarise(self) -> None:
-        """Derive from the members what the whole sub-group has of them."""
+        """Derive the facts of the sub-group from its members."""
         members = self.members.values()
         self.priority = max(member.priority for member in members)
         access, post = max(member.access for member in members), sum(member.post for member in members)
@@ -106,7 +106,7 @@ class SubGroup:
         self._task = None
 
     def assign(self, period: Micros, now: Micros | None) -> None:
-        """Take a period; when it is another one, be aligned to its multiples, but never be due later than promised.
+        """Take a period; align to the multiples of a new one, but never be due later than promised.
 
         Without `now` there is nothing to align to: the pending deadline stays, and the new period counts after it.
         """
@@ -120,7 +120,7 @@ class SubGroup:
             self.deadline = max(self.deadline, self._firsts[0])
 
     def executed(self, as_of: Micros) -> None:
-        """Reset d to the period, counted from the state that the answers reflect, unless it has to get back in step."""
+        """Set the next deadline a period after the time of the answers, unless it has to get back in step."""
         if self.key.exactly:
             self.deadline = max(as_of + self.period, self._firsts[0])
         elif self.astray:
@@ -135,25 +135,25 @@ class SubGroup:
         self.resting = True
 
     def owes(self, now: Micros) -> bool:
-        """An EXACTLY sub-group that is late has to be answered as of each of the multiples it missed."""
+        """Whether a late EXACTLY sub-group must be answered as of each of the multiples that it missed."""
         return self.key.exactly and self.deadline < now
 
     def urgency(self) -> Urgency:
         return (self.deadline, -self.priority, self.key)
 
     def as_of(self, now: Micros) -> Micros:
-        """The time that an execution now answers as of."""
+        """The time of the answers of an execution now."""
         return self.deadline if self.key.exactly else now
 
     def may_run_early(self) -> bool:
         return not (self.key.exactly or self.resting or self.under_way)
 
     def is_stale(self, now: Micros) -> bool:
-        """An execution before the deadline would answer something new."""
+        """Whether an execution before the deadline would give a new answer."""
         return self.may_run_early() and (self.answered is None or self.answered < now)
 
     def task(self, as_of: Micros | None = None) -> Task:
-        """The task with all its members, or with those that an execution as of this time concerns."""
+        """The task with all its members, or with those that an execution as of this time answers."""
         if self._task is None or self._task.period != self.period:
             self._task = Task(self.key, self.period, self.priority, tuple(self.members))
         if as_of is None or not self.key.exactly or self._firsts[1] <= as_of:
@@ -202,7 +202,7 @@ class ScheduleGroup:
         self._queue.discard(key)
 
     def enqueue(self, subgroup: SubGroup) -> None:
-        """To be called after every change of a sub-group's deadline or priority; what is under way is not in line."""
+        """Call this after every change of a sub-group's deadline or priority; one under way is not in the queue."""
         if subgroup.under_way:
             self._queue.discard(subgroup.key)
         else:

@@ -1,4 +1,4 @@
-"""Tasks, what the scheduler hands out, and the queue of deadlines (thesis, sections 8.4.1 to 8.4.3, 8.5.1).
+"""Tasks, the scheduler's decisions, and the queue of deadlines (thesis, sections 8.4.1 to 8.4.3, 8.5.1).
 
 A task T(i,j) is a sub-group: the queries of group G(i) with one SLIDE, always executed together. The thesis counts
 d(T), the updates left until the deadline, down at every update; like its implementation we keep the deadline itself, an
@@ -17,9 +17,9 @@ from sash.core.time import Micros, format_duration
 
 
 class TaskKey(NamedTuple):
-    """What makes two queries members of one task; its order breaks the last ties of the scheduler.
+    """Queries with an equal key are members of one task; the order of keys breaks the last ties of the scheduler.
 
-    EXACTLY is part of it because such queries are never moved, under no policy.
+    EXACTLY is part of the key because no policy moves such queries.
     """
 
     group: str
@@ -33,7 +33,7 @@ class TaskKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """A sub-group as it is now: `period` is what the policy assigned, at most the SLIDE of its queries."""
+    """A sub-group at this moment: the policy assigned `period`, at most the SLIDE of its queries."""
 
     key: TaskKey
     period: Micros
@@ -55,7 +55,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Due:
-    """A task chosen for execution at event time `now`, with the deadline that it had."""
+    """A task chosen for execution at event time `now`, with its deadline."""
 
     task: Task
     deadline: Micros
@@ -131,7 +131,7 @@ class DeadlineQueue(Generic[Item]):
     def up_to(self, deadline: Micros) -> Iterator[Item]:
         """All items whose deadline is at most this one, in no order; they stay in the queue.
 
-        In a heap they form a subtree at the root, so only they and their children are looked at.
+        In a heap they form a subtree at the root, so only they and their children are visited.
         """
         pending = [0]
         while pending:

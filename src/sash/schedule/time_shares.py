@@ -60,6 +60,6 @@ class SharedTime:
         return chosen
 
     def charge(self, name: str, cost: float) -> None:
-        """An execution took this long, in whatever unit all of them are charged in."""
+        """An execution took this long, in the unit of all charges."""
         clock = self._clocks.get(name, self._reached)
         self._clocks[name] = clock + cost / self._weights.get(name, 1.0)

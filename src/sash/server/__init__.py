@@ -1,6 +1,6 @@
 """A session on the web: `sash serve`, or `Server(session)` in a program. docs/architecture/server.md has the picture.
 
-NiceGUI and FastAPI are at home here, and nowhere else.
+Only this package uses NiceGUI and FastAPI.
 """
 
 from sash.server.app import create_app

@@ -1,4 +1,4 @@
-"""The paths of the API. Each is a few lines around a call of the session; what they need is the app's `Service`.
+"""The paths of the API. Each is a few lines around a call of the session; the app's `Service` has what they need.
 
 Functions without `async` run in threads of the web framework: they may wait for the engine's locks.
 """
@@ -50,7 +50,7 @@ _TEXT: dict[str, Any] = {"schema": {"type": "string"}}
 
 @dataclass(frozen=True)
 class Service:
-    """What the paths work with."""
+    """The objects that the paths use."""
 
     session: Session
     settings: ServerSettings
@@ -58,7 +58,7 @@ class Service:
     followers: Followers
 
     def close(self) -> None:
-        """Those who follow are told, those who ask are not answered. From any thread."""
+        """Tell followers, and cancel questions. From any thread."""
         self.followers.close()
         self.desk.close()
 
@@ -67,7 +67,7 @@ class Service:
             raise ProblemError(UNAVAILABLE, "the session is closed")
 
     def check_room(self) -> None:
-        """Whether another query may be registered."""
+        """Refuse a query if too many are registered."""
         state, most = self.session.state(), self.settings.max_queries
         if state.name in (FAILED, CLOSED):
             raise ProblemError(UNAVAILABLE, f"the engine has stopped: {state.error or 'the session is closed'}")
@@ -89,7 +89,7 @@ def _service(request: Request) -> Service:
 Served = Annotated[Service, Depends(_service)]
 Name = Annotated[str, Path(description="Of a registered query.", examples=["big_talkers"])]
 
-# What the guard does before a request gets here, for the description.
+# The guard checks the token before a request gets here; this is for the description.
 _TOKEN = Depends(HTTPBearer(auto_error=False, description="Where the server was given a token."))
 _GUARDED = problems(NO_TOKEN, FORBIDDEN, TOO_LARGE)
 router = APIRouter(prefix="/api", dependencies=[_TOKEN], responses=_GUARDED)
@@ -249,7 +249,7 @@ def asked(served: Served) -> list[models.RunningQuestion]:
 def cancel(
     id: Annotated[str, Path(description="As it was given, or as GET /api/query lists it.")], served: Served
 ) -> None:
-    """It ends soon, and whoever asked it is told 409."""
+    """Cancel a question: it ends soon, and its caller gets status 409."""
     if not served.desk.cancel(id):
         raise ProblemError(NOT_FOUND, f"no question with the id '{id}' is being answered")
 

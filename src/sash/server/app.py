@@ -34,7 +34,7 @@ _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 def create_app(session: Session, settings: ServerSettings | None = None) -> FastAPI:
-    """The application. Who runs it closes `app.state.service` before waiting for open requests, as `Server` does."""
+    """The application. Its owner closes `app.state.service` before waiting for open requests, as `Server` does."""
     settings = settings or ServerSettings()
     app = FastAPI(
         title="Sash",
@@ -66,7 +66,7 @@ async def _living(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _describe(app: FastAPI) -> None:
-    """The OpenAPI page. FastAPI's own would fetch its script from another site; this one has it in a package."""
+    """The OpenAPI page. FastAPI's own would fetch its script from another site; this one uses a package's."""
 
     @app.get("/docs", include_in_schema=False)
     def describe() -> HTMLResponse:
@@ -89,7 +89,7 @@ def _describe(app: FastAPI) -> None:
 
 
 def _refuse_others(app: FastAPI) -> None:
-    """What is below /api and is no path of it would otherwise be the page's: its answers are for people."""
+    """Refuse unknown paths below /api: otherwise the page, which is for people, would answer."""
 
     @app.api_route("/api/{rest:path}", methods=_METHODS, include_in_schema=False)
     def other(request: Request) -> None:

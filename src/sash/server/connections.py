@@ -1,4 +1,4 @@
-"""Connections: how many there are, and how long one may take to say what it wants.
+"""Connections: how many there are, and how long a request may take to arrive.
 
 Every connection is a descriptor of the process. The engine needs descriptors, too, so connections get half of them at
 most. When there are too many, the connection that has waited longest for its request is closed, and the new one has its
@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sash.server.server_settings import ServerSettings
 
-# Bytes of a request before its body.
+# The most bytes of a request before its body.
 _MOST_HEAD = 2**16
 
 
@@ -26,7 +26,7 @@ class Connection(HttpToolsProtocol):
     most: ClassVar[int]
     head_seconds: ClassVar[float]
     body_seconds: ClassVar[float]
-    # Those that wait for a request, in the order in which they began to.
+    # The connections that wait for a request, in the order in which they began to wait.
     waiting: ClassVar[dict[Connection, None]]
 
     _deadline: asyncio.TimerHandle | None = None
@@ -57,7 +57,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        # A refusal may have been sent before the body had come.
+        # A refusal may have been sent before the whole body arrived.
         if self.cycle is not None and self.cycle.response_complete:
             self._wait_for_head()
         else:
@@ -90,7 +90,7 @@ class Connection(HttpToolsProtocol):
             self._deadline = None
 
     def _close_at_once(self) -> None:
-        """Nothing is sent: whoever would not read it could hold the connection."""
+        """Send nothing: a client that does not read could hold the connection."""
         self._stop_waiting()
         self.connections.discard(self)
         self.transport.abort()
@@ -109,6 +109,6 @@ def protocol_for(settings: ServerSettings) -> type[Connection]:
 
 
 def _descriptors() -> int:
-    """How many this process may have."""
+    """How many descriptors this process may have."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 2**20 if soft == resource.RLIM_INFINITY else soft

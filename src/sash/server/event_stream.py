@@ -1,4 +1,4 @@
-"""The answers of a query over HTTP: those remembered, and those to come, as server-sent events or as an Arrow stream.
+"""The answers of a query over HTTP: remembered ones and new ones, as server-sent events or as an Arrow stream.
 
     id: 2026-01-01T00:00:05+00:00        as of when; `Last-Event-ID` goes on behind it (windows of rows, of which
     event: answer                        several answers may be as of one time: `<as of>/<tuples counted>`)
@@ -36,7 +36,7 @@ AS_OF = "as_of"
 
 
 class FollowingResponse(StreamingResponse):
-    """Whatever ends it, the client's place becomes free."""
+    """Frees the client's place, whatever ends the response."""
 
     def __init__(self, follower: Follower, form: str, max_rows: int) -> None:
         self._follower = follower
@@ -60,7 +60,7 @@ def event_id(answer: Answer) -> str:
 
 
 def behind(last_id: str, remembered: Sequence[Answer]) -> list[Answer]:
-    """The remembered answers that came behind an event."""
+    """The remembered answers after an event."""
     place = next((i for i in reversed(range(len(remembered))) if event_id(remembered[i]) == last_id), None)
     if place is not None:
         return list(remembered[place + 1 :])
@@ -72,7 +72,7 @@ def behind(last_id: str, remembered: Sequence[Answer]) -> list[Answer]:
 
 
 def newest_of(answers: Sequence[Answer], last: int) -> list[Answer]:
-    """So many of them, or all.
+    """The last `last` of them, or all.
 
     >>> [newest_of("abc", last) for last in (0, 2, 3, 4)]
     [[], ['b', 'c'], ['a', 'b', 'c'], ['a', 'b', 'c']]
@@ -110,7 +110,7 @@ def to_json(answer: Answer, max_rows: int) -> dict[str, Any]:
 
 async def _as_events(follower: Follower, max_rows: int) -> AsyncIterator[bytes]:
     async for happening in follower.happenings():
-        # Large answers take their time: others are served meanwhile.
+        # Large answers take time: other clients are served meanwhile.
         yield await run_in_threadpool(_event, happening, max_rows)
 
 
@@ -164,7 +164,7 @@ class _ArrowChunks:
         return self._taken()
 
     def _taken(self) -> bytes:
-        """What was written since the last time."""
+        """The bytes that were written since the last call."""
         piece = self._sink.getvalue()
         self._sink.seek(0)
         self._sink.truncate()
@@ -172,7 +172,7 @@ class _ArrowChunks:
 
 
 def _with_as_of(answer: Answer) -> pa.Table:
-    """A column of that name that the query has of its own gets another one."""
+    """The table with the column `as_of`; a column of the query with that name gets another name."""
     table, clash = answer.table, AS_OF
     names = [name.lower() for name in table.column_names]
     while clash in names:

@@ -3,8 +3,8 @@
     micro-batch ──► Follower.take: a bounded line per client ──► the client, as fast as it reads
                     full: the oldest goes, and is counted         (the server's event loop)
 
-`take` runs in the thread of the micro-batch and never waits: it appends, and wakes the event loop. So a client costs
-no thread, and one that is slow costs the stream nothing. A client that leaves takes its line with it.
+`take` runs in the thread of the micro-batch and never waits: it appends, and wakes the event loop. So a client costs no
+thread, and a slow client does not delay the stream. A client that leaves takes its queue with it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from sash.runtime.streams.load import CLOSED, ENDED, FAILED, SessionState
 from sash.server.problems import TOO_MANY, ProblemError
 from sash.server.server_settings import ServerSettings
 
-# Seconds between two looks whether more answers are to come.
+# Seconds between two checks whether more answers are to come.
 _LOOK_SECONDS = 1.0
-# Seconds without an answer after which a sign of life is sent: proxies close what is silent for long.
+# Seconds without an answer after which a sign of life is sent: proxies close silent connections.
 _BEAT_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
 class Gap:
-    """So many answers were left out, because the client was behind."""
+    """How many answers were left out, because the client was behind."""
 
     answers: int
 
@@ -54,7 +54,7 @@ Happening = Answer | Gap | End | Beat
 
 
 class Followers:
-    """All of them; so many at once."""
+    """All followers; their number is limited."""
 
     def __init__(self, session: Session, settings: ServerSettings) -> None:
         self._session = session
@@ -65,7 +65,7 @@ class Followers:
         self._is_closing = False
 
     async def follow(self, query: Query, starting_with: Callable[[Sequence[Answer]], Sequence[Answer]]) -> Follower:
-        """`starting_with` picks from the answers that are remembered."""
+        """`starting_with` selects from the remembered answers."""
         if len(self._here) >= self._settings.max_followers:
             raise ProblemError(TOO_MANY, f"{self._settings.max_followers} clients follow answers, and not more at once")
         follower = Follower(query, self._settings.follower_queue, self.why_ended, self._here.discard)
@@ -91,21 +91,21 @@ class Followers:
         return {ENDED: "the streams have ended", CLOSED: "the session is closed"}.get(state.name)
 
     async def _looked_at(self) -> SessionState:
-        """The state of the session, asked for once a second whatever the number of clients."""
+        """The state of the session, read once a second whatever the number of clients."""
         if self._state is None or time.monotonic() - self._looked >= _LOOK_SECONDS:
             self._looked = time.monotonic()
             self._state = await run_in_threadpool(self._session.state)
         return self._state
 
     def close(self) -> None:
-        """All streams of answers end with a word. From any thread."""
+        """End all streams of answers with an `end` event. From any thread."""
         self._is_closing = True
         for follower in list(self._here):
             follower.wake()
 
 
 class Follower:
-    """One client. Made, followed and left on the event loop; `take` and `wake` may come from any thread."""
+    """One client. The event loop makes, follows and ends it; any thread may call `take` and `wake`."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Follower:
         self._subscription = query.subscribe(self.take)
 
     async def begin(self, starting_with: Callable[[Sequence[Answer]], Sequence[Answer]]) -> None:
-        """Remembered answers come first. One that comes at this moment may be among them: it is told once."""
+        """Send remembered answers first. An answer that comes at this moment may be among them: it is sent once."""
         remembered = await run_in_threadpool(self._query.answers)
         known = {id(answer) for answer in remembered}
         with self._lock:
@@ -146,10 +146,10 @@ class Follower:
             self._loop.call_soon_threadsafe(self._woken.set)
 
     async def happenings(self) -> AsyncIterator[Happening]:
-        """What is to be told, until the end."""
+        """The events for the client, until the end."""
         told = time.monotonic()
         while True:
-            # Asked before the line is emptied: what came by then is still told.
+            # Read before the queue is emptied: answers that came by then are still sent.
             reason = await self._why_ended(self._query)
             for each in self._happened():
                 yield each

@@ -1,4 +1,4 @@
-"""Who may come in. Stands before everything that the server has, its page's websocket included.
+"""Checks every request before anything else of the server sees it, the page's websocket included.
 
     1  Host      on a loopback address it must be a loopback name: a web site whose name was made to mean 127.0.0.1
                  (DNS rebinding) is refused
@@ -31,7 +31,7 @@ from sash.server.server_settings import ServerSettings, is_loopback
 from sash.server.wire import JSON, accepted
 
 _POLICY_VIOLATION = 1008
-# Seconds before the next token from an address is looked at: after the first wrong one, and at most.
+# Seconds before the next token from an address is checked: after the first wrong one, and at most.
 _FIRST_SECONDS, _MOST_SECONDS = 0.1, 5.0
 # Seconds until the wrong tokens of an address are forgotten, how many tokens of an address wait at once, and how many
 # addresses are remembered.
@@ -70,7 +70,7 @@ _SAFE_HEADERS = {
 
 
 class RefusedError(Exception):
-    """A request that does not come in. `form`: what the form for a token says, for those who can fill it in."""
+    """A refused request. `form`: the text of the form for a token, for clients that can fill it in."""
 
     def __init__(
         self, status: int, reason: str, headers: Iterable[tuple[str, str]] = (), form: str | None = None
@@ -134,7 +134,7 @@ class Guard:
         raise RefusedError(401, told, _CHALLENGE, "A token is needed.")
 
     async def _let_in(self, offered: str, scope: Scope) -> None:
-        """The token goes out of the address, where histories and logs would keep it, into a cookie."""
+        """Move the token from the address, where histories and logs would keep it, into a cookie."""
         if not await self._is_token(offered, scope):
             raise RefusedError(401, "this is not the token", _CHALLENGE, "This is not the token.")
         secure = "; Secure" if _is_encrypted(scope) else ""
@@ -161,7 +161,7 @@ class Guard:
     # -- size --------------------------------------------------------------------------------------------
 
     async def _within_size(self, headers: Headers, receive: Receive) -> Receive:
-        """A body of declared length cannot be longer; one without is read here, as far as it may go."""
+        """Limit the body: a declared length is enough; a body without one is read here, up to the limit."""
         most = self._settings.max_body
         too_large = RefusedError(413, f"a request has {most:,} bytes at most", [("connection", "close")])
         declared = headers.get("content-length")
@@ -182,11 +182,11 @@ class Guard:
 
 
 class WrongTokens:
-    """Each doubles the time that the next token from its address waits, right or wrong: time tells nothing about it."""
+    """Each wrong token doubles the delay of the next one from its address, right or wrong: the delay tells nothing."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # How many, and when the last one came; those that came last are last.
+        # How many, and when the last one came; the latest are last.
         self._known: dict[str, tuple[int, float]] = {}
         self._waiting: Counter[str] = Counter()
 
@@ -202,7 +202,7 @@ class WrongTokens:
         return number if self._clock() - last < _FORGET_SECONDS else 0
 
     async def wait(self, address: str) -> None:
-        """Before a token is looked at."""
+        """Wait before a token is checked."""
         number = self._number(address)
         if not number:
             return
@@ -220,18 +220,18 @@ class WrongTokens:
 
 
 def _check_origin(headers: Headers) -> None:
-    """The scheme may differ: a proxy may do the encryption."""
+    """Check the origin. The scheme may differ: a proxy may do the encryption."""
     origin = headers.get("origin")
     if origin is not None and _place_of(origin) != headers.get("host", "").lower():
         raise RefusedError(403, "requests from other origins are refused")
-    # Requests of a browser that have no Origin: images, scripts, links. Following a link is how people come.
+    # A browser's requests without Origin: images, scripts, links. People come by following links.
     is_ours = headers.get("sec-fetch-site", "none") in ("same-origin", "none")
     if not is_ours and headers.get("sec-fetch-mode") != "navigate":
         raise RefusedError(403, "requests from other sites are refused")
 
 
 def _place_of(origin: str) -> str | None:
-    """Host and port; None for one that has none (`null`)."""
+    """Host and port; None for an origin without them (`null`)."""
     try:
         return urlsplit(origin).netloc.lower() or None
     except ValueError:
@@ -239,7 +239,7 @@ def _place_of(origin: str) -> str | None:
 
 
 def _host_name(host: str) -> str:
-    """Without the port.
+    """The host name without the port.
 
     >>> _host_name("localhost:8642"), _host_name("[::1]:8642"), _host_name("127.0.0.1")
     ('localhost', '::1', '127.0.0.1')
@@ -250,8 +250,8 @@ def _host_name(host: str) -> str:
 
 
 def _is_encrypted(scope: Scope) -> bool:
-    """Or a proxy says so: whoever says it falsely gets a cookie that is of less use to him, and nothing more."""
-    # Of several proxies the first to be asked stands first.
+    """Whether the connection is encrypted, or a proxy says so. A false claim only spoils the client's own cookie."""
+    # With several proxies, the header begins with the outermost one.
     outermost = Headers(scope=scope).get("x-forwarded-proto", "").partition(",")[0]
     return "https" in (scope.get("scheme"), outermost.strip().lower())
 
@@ -267,7 +267,7 @@ def _offered_in_address(scope: Scope) -> str | None:
 
 
 def _is_form(scope: Scope, headers: Headers) -> bool:
-    """What the form sends; nothing else that is served here takes forms."""
+    """Whether the form sent the request; nothing else here takes forms."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     return scope["type"] == "http" and scope["method"] == "POST" and kind == "application/x-www-form-urlencoded"
 
@@ -282,7 +282,7 @@ async def _offered_in_form(receive: Receive) -> str:
 
 
 def _without_token(scope: Scope) -> str:
-    """The address that was asked for. With two slashes in front it would be one of another host."""
+    """The requested address. With two slashes in front it would be one of another host."""
     fields = parse_qs(scope["query_string"].decode("latin-1"))
     fields.pop("token", None)
     return "/" + quote(scope["path"].lstrip("/")) + ("?" + urlencode(fields, doseq=True) if fields else "")
@@ -300,7 +300,7 @@ def _replaying(messages: list[Message], receive: Receive) -> Receive:
 
 
 def _with_safe_headers(send: Send, path: str) -> Send:
-    """What the API tells is true now, and nothing to be kept."""
+    """Add safe headers. The API's answers are true only now, so nobody may cache them."""
     added = {**_SAFE_HEADERS, **({"cache-control": "no-store"} if path.startswith("/api/") else {})}
 
     async def sending(message: Message) -> None:

@@ -1,11 +1,11 @@
-"""One-time questions that come over HTTP: so many at once, each for so long, and each can be cancelled.
+"""One-time questions over HTTP: limited in number and in time, and each can be cancelled.
 
     request ──► Desk: a free place? ──► a thread of its pool ──► session.query(timeout, cancellation, max_rows)
                 429 if there is none     the table is put into its form there: large answers do not hold up others
                 cancels when the client leaves, or DELETE /api/query/{id} comes
 
-Who asks for too long is told so when the time is over, even if the engine takes a moment more to let go. Until it does,
-the place stays taken: what is limited is work, not waiting.
+A client gets a time-out when its time is over, even if the engine takes a moment more to stop. Until then the place
+stays taken: the limit is on work, not on waiting.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from sash.server.models import Question, RunningQuestion
 from sash.server.problems import CONFLICT, TOO_MANY, UNAVAILABLE, ProblemError
 from sash.server.server_settings import ServerSettings
 
-# Seconds between two looks whether the client is still there.
+# Seconds between two checks whether the client is still there.
 _LOOK_SECONDS = 0.25
-# Seconds that the engine has to let go when the time of a question is over.
+# Seconds that the engine has to stop when the time of a question is over.
 _GRACE_SECONDS = 1.0
 
 T = TypeVar("T")
-# Makes of the answer to the question of this id what the client gets.
+# Makes the client's response from the answer to the question of this id.
 Finish = Callable[[str, pa.Table], T]
 
 
@@ -51,7 +51,7 @@ class _Asked:
 
 
 class Desk:
-    """Where questions are asked."""
+    """Takes questions, and limits their number."""
 
     def __init__(self, session: Session, settings: ServerSettings) -> None:
         self._session = session
@@ -62,12 +62,12 @@ class Desk:
         self._is_closed = False
 
     async def ask(self, question: Question, finish: Finish[T], is_gone: Callable[[], Awaitable[bool]]) -> T:
-        """What `finish` makes of the answer. `is_gone`: nobody waits for it any more."""
+        """The result of `finish` for the answer. `is_gone`: nobody waits for it any more."""
         most = self._settings.max_seconds
         seconds = min(question.timeout or most, most)
         asked = self._enter(question)
         working = asyncio.get_running_loop().run_in_executor(self._pool, self._work, asked, question, seconds, finish)
-        # Whoever has left does not look at what went wrong.
+        # A client that has left does not read the error.
         working.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             while not (await asyncio.wait([working], timeout=_LOOK_SECONDS))[0]:
@@ -81,7 +81,7 @@ class Desk:
         return working.result()
 
     def cancel(self, id: str) -> bool:
-        """Whether there is such a question."""
+        """Cancel a question; whether it exists."""
         with self._lock:
             asked = self._asked.get(id)
         if asked is not None:
@@ -89,12 +89,12 @@ class Desk:
         return asked is not None
 
     def questions(self) -> list[RunningQuestion]:
-        """Those without an answer yet, the oldest first."""
+        """The questions without an answer yet, the oldest first."""
         with self._lock:
             return [asked.told() for asked in self._asked.values()]
 
     def close(self) -> None:
-        """All questions end; no more are taken."""
+        """End all questions, and take no more."""
         with self._lock:
             self._is_closed = True
             asked = list(self._asked.values())

@@ -11,14 +11,14 @@ _TOTALS = "SELECT src, SUM(length) AS bytes FROM packets [WINDOW 10 min SLIDE 1 
 _ONCE = "SELECT MEDIAN(length) AS median FROM packets [WINDOW 5 min]"
 _MOST = 2**31
 
-# As everything else here writes times: with their zone, which is UTC.
+# Times as everywhere here: with their zone, which is UTC.
 Moment = Annotated[
     datetime, PlainSerializer(datetime.isoformat), WithJsonSchema({"type": "string", "format": "date-time"})
 ]
 
 
 class _Taken(BaseModel):
-    """A word that is not known is a mistake, and not left unread."""
+    """Refuses unknown fields instead of ignoring them."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,4 @@
-"""Mistakes as the API tells them: a status, and what is wrong in JSON, with the place of the word."""
+"""Mistakes in the API's form: a status, and the mistake as JSON, with the place of the word."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BAD_REQUEST, NO_TOKEN, FORBIDDEN, NOT_FOUND, NOT_ACCEPTABLE, CONFLICT = 400, 401
 TOO_LARGE, UNPROCESSABLE = 413, 422
 TOO_MANY, UNAVAILABLE, TIMED_OUT = 429, 503, 504
 
-# The first that fits; anything else that the user can be told is a mistake in the request.
+# The first match counts; any other SashError is a mistake in the request.
 _STATUS: tuple[tuple[type[SashError], int], ...] = (
     (QuestionTimedOutError, TIMED_OUT),
     (QuestionCancelledError, CONFLICT),
@@ -84,7 +84,7 @@ def told(error: SashError) -> dict[str, Any]:
 
 
 def handle_problems(app: FastAPI) -> None:
-    """Whatever goes wrong is told in the same form."""
+    """Report every error in the same form."""
 
     @app.exception_handler(ProblemError)
     async def refused(request: Request, problem: ProblemError) -> JSONResponse:

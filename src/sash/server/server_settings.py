@@ -1,4 +1,4 @@
-"""Where a server listens, who may ask it, and how much of it they get."""
+"""Where a server listens, who may ask it, and its limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TIMES = ("max_seconds", "head_seconds", "body_seconds")
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """`token`: what everybody has to show; needed wherever other machines can come.
+    """`token`: every client has to show it; required if other machines can reach the server.
 
     >>> ServerSettings(host="0.0.0.0")
     Traceback (most recent call last):
@@ -31,19 +31,19 @@ class ServerSettings:
     max_body: int = 2**20
     # One-time questions at once.
     max_questions: int = 4
-    # Seconds that a question may take, and takes unless it says less.
+    # The most seconds of a question, and the default.
     max_seconds: float = 60.0
-    # Rows of an answer that are given out.
+    # The most rows of an answer.
     max_rows: int = 100_000
     # Registered queries, and clients that follow answers.
     max_queries: int = 1_000
     max_followers: int = 100
-    # Connections, as far as half of the process's descriptors reaches.
+    # The most connections, but no more than half of the process's descriptors.
     max_connections: int = 512
-    # Seconds that a request may take to arrive: until its headers are there, and then its body.
+    # Seconds that a request may take to arrive: until its headers have come, and then its body.
     head_seconds: float = 10.0
     body_seconds: float = 30.0
-    # Answers that wait for a client that is behind; then the oldest goes.
+    # The most answers that wait for a slow client; then the oldest goes.
     follower_queue: int = 100
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class ServerSettings:
 
     @property
     def is_local(self) -> bool:
-        """Only this machine can come."""
+        """Whether only this machine can reach the server."""
         return is_loopback(self.host)
 
 

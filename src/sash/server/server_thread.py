@@ -1,4 +1,4 @@
-"""A server at work: an address, a thread with an event loop, and a stop that says good-bye to those who follow."""
+"""A running server: an address, a thread with an event loop, and a stop that tells followers."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Server:
     def __init__(
         self, session: Session, settings: ServerSettings | None = None, listening: socket.socket | None = None
     ) -> None:
-        """`listening`: what `listen` gave for these settings, for those who want to know early whether it works."""
+        """`listening`: the result of `listen` for these settings, for callers that take the address early."""
         settings = settings or ServerSettings()
         self._socket = listening or listen(settings)
-        # Where any free port would do, it is known now.
+        # If any free port would do, it is known now.
         self.settings = replace(settings, port=self._socket.getsockname()[1])
         self._session = session
         self._thread = threading.Thread(target=self._run, name="sash-server", daemon=True)
@@ -56,14 +56,14 @@ class Server:
             access_log=False,
             timeout_graceful_shutdown=_PATIENCE_SECONDS,
             server_header=False,
-            # A proxy's word about where a request comes from is nobody's to check.
+            # Nobody can check a proxy's word about the origin of a request.
             proxy_headers=False,
         )
         self._server = uvicorn.Server(config)
 
     @property
     def url(self) -> str:
-        """Where a browser on this machine finds it."""
+        """The address for a browser on this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.settings.host, self.settings.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.settings.port}/"
 
@@ -87,12 +87,12 @@ class Server:
         self._server.run(sockets=[self._socket])
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Until it has stopped, at most for so many seconds; whether it has."""
+        """Wait for the server to stop, at most `seconds`; the result is whether the server has stopped."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """Questions are cancelled, streams of answers end with a word."""
+        """Stop: questions are cancelled, streams of answers end with an `end` event."""
         if self._thread.is_alive():
             self._app.state.service.close()
             self._server.should_exit = True
@@ -100,7 +100,7 @@ class Server:
         self._socket.close()
 
     def _repr_html_(self) -> str:
-        """In a notebook."""
+        """The link in a notebook."""
         state = "" if self._thread.is_alive() else " (stopped)"
         return f'<a href="{html.escape(self.url)}" target="_blank">Sash at {html.escape(self.url)}</a>{state}'
 
@@ -118,7 +118,7 @@ def serve(session: Session, settings: ServerSettings | None = None, stopped: thr
 
 
 def listen(settings: ServerSettings) -> socket.socket:
-    """Take the address: clients that come from now on wait until the server starts."""
+    """Take the address: new clients wait until the server starts."""
     try:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError, OverflowError) as error:

@@ -1,7 +1,7 @@
-"""Watches a session: whether it runs, and how its numbers went over the last minutes.
+"""Watches a session: its state, and its numbers over the last minutes.
 
-A thread of its own takes a sample of `stats()` now and then, so that a page that is opened has a past to show, and any
-number of open pages cost the engine as much as one.
+Its thread takes a sample of `stats()` at intervals, so that a newly opened page has a past to show, and any number of
+open pages cost the engine as much as one.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ logger = logging.getLogger("sash.server")
 
 EVERY_SECONDS = 1.0
 REMEMBERED = 600
-# A stream without a tuple for so long is called idle.
+# The page calls a stream idle after this long without a tuple.
 IDLE_SECONDS = 10.0
 _RECENT_SECONDS = 5.0
 # How many names the badge has room for.
 _LISTED = 3
 
 STARTING, LIVE, IDLE, ENDED, STOPPED, FAILED = "starting", "live", "idle", "ended", "stopped", "failed"
-# Something is wrong beside the streams: a query has failed, or a sink refuses its answers; a stream has too much to do.
+# Trouble beside the streams: a query has failed, or a sink refuses its answers; a stream has too much to do.
 FAILING, OVERLOADED = "failing", "overloaded"
 
 
 @dataclass(frozen=True)
 class Sample:
     """The rate is that of the last seconds. Batch times are milliseconds per micro-batch that has ended since the last
-    sample, None where none has.
+    sample, None without one.
 
-    `lag` is how many seconds the watermark is behind the clock: of a stream that replays the past it says when that
-    was. Bad tuples: no timestamp, not to be parsed, or from too far in the future.
+    `lag` is how many seconds the watermark is behind the clock: for a stream that replays the past, the age of its
+    data. Bad tuples: no timestamp, not to be parsed, or from too far in the future.
     """
 
     at: datetime
@@ -70,9 +70,9 @@ class _Before:
 
 @dataclass
 class Watch:
-    """`state` is the worst of the words above that is true; `why` says more where there is more to say.
+    """`state` is the worst of the words above that is true; `why` has details if there are any.
 
-    `failures` and `warnings` are what somebody in charge should see to.
+    `failures` and `warnings` are for the person in charge.
     """
 
     session: Session
@@ -104,12 +104,12 @@ class Watch:
             try:
                 self.look()
             except Exception as error:
-                # A session that is being closed; whoever looks at the page shall still be told something.
-                told = "the session could not be looked at: %(why)s"
+                # The session is being closed; the page still shows something.
+                told = "the session could not be sampled: %(why)s"
                 report(logger, logging.ERROR, "session.unseen", told, exception=True, why=repr(error))
 
     def look(self) -> None:
-        """One sample, and what state the session is in."""
+        """Take one sample, and set the state of the session."""
         self.stats = self.session.stats()
         self.samples.append(self._sample(self.stats))
         self.failures, self.warnings = _failures(self.session.state(), self.stats), _warnings(self.stats)
@@ -162,7 +162,7 @@ class Watch:
         )
 
     def _rate(self, now: float, tuples: int) -> float:
-        """Over some seconds: micro-batches come in steps."""
+        """Tuples per second over some seconds: micro-batches come in steps."""
         self._counts.append((now, tuples))
         while self._counts[0][0] < now - _RECENT_SECONDS:
             self._counts.popleft()

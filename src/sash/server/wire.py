@@ -1,6 +1,6 @@
 """Tables on their way out: as JSON for people and browsers, as an Arrow IPC stream for programs.
 
-JSON has fewer types than a table. What it cannot hold exactly is a string:
+JSON has fewer types than a table. A value that JSON cannot hold exactly is a string:
 
     whole numbers beyond 2**53 - 1, decimals        "9007199254740993", "1.10"
     NaN, Infinity, -Infinity                        the same words
@@ -8,8 +8,8 @@ JSON has fewer types than a table. What it cannot hold exactly is a string:
     binary                                          base 64
     lists, structs; maps                            arrays, objects; arrays of [key, value]
 
-`columns` has the types as SQL writes them. Of columns with one name, the second gets a `_2`. Arrow keeps everything as
-it is; as of when an answer is stands in the schema's metadata.
+`columns` has SQL's types. Of columns with one name, the second gets a `_2`. Arrow keeps everything unchanged; the
+schema's metadata has the time of the answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ JSON, ARROW, EVENTS = "application/json", "application/vnd.apache.arrow.stream",
 
 
 def accepted(accept: str | None, offered: Sequence[str]) -> str | None:
-    """The best of the types offered for an Accept header; the first where nothing is preferred, None if none will do.
+    """The best of the types offered for an Accept header; the first without a preference, None if none fits.
 
     >>> accepted("text/html, application/json;q=0.5", (JSON, ARROW))
     'application/json'
@@ -50,7 +50,7 @@ def _ranges(accept: str) -> Iterable[tuple[str, float]]:
 
 
 def _quality(offered: str, wanted: Sequence[tuple[str, float]]) -> float:
-    """By the range that says most about it."""
+    """The quality by the most specific range."""
     kind = offered.partition("/")[0] + "/*"
     for name in (offered, kind, "*/*"):
         found = [quality for each, quality in wanted if each == name]
@@ -75,7 +75,7 @@ def _type_name(type: pa.DataType) -> str:
 
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    """The rows as JSON has them.
+    """The rows in JSON's form.
 
     >>> rows_of(pa.table({"n": [1, 2**60], "x": [0.5, float("nan")]}))
     [{'n': 1, 'x': 0.5}, {'n': '1152921504606846976', 'x': 'NaN'}]
@@ -93,7 +93,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _is_plain(column: pa.ChunkedArray) -> bool:
-    """JSON has all these values as they are: looking at a column is much faster than looking at each value."""
+    """Whether JSON has all these values unchanged: checking a column is much faster than checking each value."""
     kind = column.type
     if pa.types.is_boolean(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return True
@@ -120,5 +120,5 @@ def _told_apart(names: Sequence[str]) -> list[str]:
 
 
 def cut(table: pa.Table, most: int) -> tuple[pa.Table, bool]:
-    """At most so many rows, and whether that is not all."""
+    """At most `most` rows, and whether some were cut."""
     return table.slice(0, most), table.num_rows > most

@@ -1,1 +1,1 @@
-"""Which queries share what: pane tables and partials (rule SS1), joint scans (rule CS2)."""
+"""Sharing between queries: pane tables and partials (rule SS1), joint scans (rule CS2)."""

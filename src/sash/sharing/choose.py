@@ -3,7 +3,7 @@
 A basic interval synopsis is scanned once for all windows that are due together (rule CS2); a running or interval
 synopsis is looked up window by window (CS1), but a lookup costs 2 vectors or about log2 of the window's panes. With b
 panes in the longest window, the scan wins as soon as about b / log2 b windows are executed together (thesis 8.3.1),
-which synchronised schedules make likely (8.4.4). So two things must hold before the panes are left:
+which synchronised schedules make likely (8.4.4). So lookups replace the scan of panes only if both conditions hold:
 
     together    even if the scheduler put all windows of the group into one execution, lookups would cost less
     as due      over the coming deadlines, the executions cost less than half by lookups, updates included
@@ -11,14 +11,14 @@ which synchronised schedules make likely (8.4.4). So two things must hold before
 Costs are counted in values of one group that are read or written, the same for every group. Sparse panes (few of the
 groups in each) make scans cheaper and dense vectors dearer.
 
-The policies that weigh schedules ask what executions cost (thesis 8.4.4):
+Policies that weigh schedules use the cost of executions (thesis 8.4.4):
 
-    access   the values of panes that are combined: shared by all who are executed together, as far as the longest
+    access   the values of panes that are combined: shared by a joint execution, as far as the longest
              window goes; or the few values of a running or interval synopsis
-    post     what each query pays for itself: its answer, a row per group, sorting
+    post     each query's own cost: its answer, a row per group, sorting
 
-The unit is the combination of two values of one group, about a nanosecond where the constants were measured. Live, what
-executions really took corrects the weight of the two parts (`Prices`).
+The unit is the combination of two values of one group, about a nanosecond where the constants were measured. Live,
+measured times correct the weight of the two parts (`Prices`).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from sash.panes.readings import Reading
 from sash.panes.sketches import SKETCHES
 from sash.plan.periodic import PeriodicAggregate
 
-# Panes, read as `basic` ones are, by a job where they are (STORED IN CLUSTER).
+# Panes that are read like `basic` ones, by a job in the cluster (STORED IN CLUSTER).
 CLUSTER = "cluster"
 KINDS = ("basic", "running", "interval", "landmark", CLUSTER)
-# Deadlines that are looked ahead at.
+# How many deadlines the choice looks ahead.
 _HORIZON = 2_000
-# A synopsis beside the panes must save this much, or it is not worth its space.
+# A synopsis beside the panes must save this factor to be worth its space.
 LEAST_SAVING = 2.0
-# Numbers that the vectors of one component may take.
+# The most numbers that the vectors of one component may take.
 _MOST_NUMBERS = 16_000_000
 
 
@@ -54,7 +54,7 @@ class SynopsisChoice:
 
 @dataclass(frozen=True)
 class Load:
-    """What is known about a group: its panes' length, its groups, and how many of them a pane has."""
+    """The known facts about a group: its panes' length, its groups, and how many of them a pane has."""
 
     pane: int
     groups: int = 1
@@ -63,7 +63,7 @@ class Load:
 
 
 def check_synopsis(kind: str, readings: Iterable[Reading]) -> None:
-    """Refuse a kind that the user insists on and that cannot work; the message says why."""
+    """Refuse a kind that the user has set and that cannot work; the message says why."""
     if kind not in KINDS:
         raise RefusalError(f"unknown synopsis '{kind}'; known: {', '.join(KINDS)}")
     if kind == CLUSTER:
@@ -99,7 +99,7 @@ def _an(kind: str) -> str:
 
 
 def choose(readings: Sequence[Reading], load: Load) -> SynopsisChoice:
-    """The kind for the windows of these readings of one pane table, whose users leave the choice open."""
+    """The kind for the windows of these readings of one pane table, if their users have set none."""
     bounded = [reading for reading in readings if not reading.window.unbounded and not reading.table.partition]
     if not bounded:
         return SynopsisChoice("basic", "no other synopsis answers such windows")
@@ -164,8 +164,8 @@ def _scanned(spans: Iterable[tuple[int, int]]) -> int:
     return sum(longest.values())
 
 
-# An execution costs this much however little it reads, an answer however small; then each value of an answer, and each
-# row that is sorted. Fitted to executions of 1 to 30 queries over 50 to 50,000 groups (papers/scheduling/run.py).
+# The fixed cost of an execution and of an answer; then the cost of each value of an answer, and of each sorted row.
+# Fitted to executions of 1 to 30 queries over 50 to 50,000 groups (papers/scheduling/run.py).
 _EXECUTION = 200_000.0
 _ANSWER = 40_000.0
 _LOWERED = 15.0
@@ -180,7 +180,7 @@ class Prices(NamedTuple):
 
 
 def access_cost(readings: Iterable[Reading], kind: str, load: Load) -> float:
-    """What it costs to read these windows of one pane table."""
+    """The cost of reading these windows of one pane table."""
     return _EXECUTION + sum(_read(reading, kind, load) for reading in readings)
 
 
@@ -195,7 +195,7 @@ def _read(reading: Reading, kind: str, load: Load) -> float:
 
 
 def post_cost(leaves: Iterable[PeriodicAggregate], load: Load) -> float:
-    """What it costs to make a query's answer from the values it has read."""
+    """The cost of a query's answer from the values that it has read."""
     return sum(_made(leaf, load.groups) for leaf in leaves)
 
 

@@ -7,14 +7,14 @@
 
 As printed, SS3 lets three values per interval answer windows of any two lengths among the oldest; that is right for
 lengths that differ by one at most. Here every synopsis answers its pairs exactly (see `sash.panes.joins.pairs`), and
-what differs is the price. Windows of one difference need one value per interval, whatever the difference: so the
+only the price differs. Windows of one difference need one value per interval, whatever the difference: so the
 differences are put into one band, or into several with a synopsis each, which are read one after the other.
 
 Space is numbers, time is combinations of two values per pane, both per group and component. They are weighed against
 each other by their product: a synopsis that takes twice the space must save half the time.
 
-An update changes all intervals, whatever the kind, so lookups save less than they do over one window: where one scan
-answers what is due, it costs no more than the update before it.
+An update changes all intervals, whatever the kind, so lookups save less than over one window: one scan for all due
+answers costs no more than the update before it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from sash.panes.partials import Partial
 from sash.sharing.descriptions import Decision, Kind, QueryDescription, SynopsisDescription
 from sash.sharing.state_rules import share_join_synopsis
 
-# Deadlines that are looked ahead at.
+# How many deadlines the choice looks ahead.
 _HORIZON = 2_000
-# Numbers that the vectors of one component may take.
+# The most numbers that the vectors of one component may take.
 _MOST_NUMBERS = 16_000_000
 
-# What it costs to touch a synopsis, to update or to scan it, however little there is to do, and how much of that to
-# look up one pair more; to put a result's row into a vector; to merge a row into others. In combinations of two values;
-# the orders of magnitude of 1 to 10,000 groups.
+# The fixed cost of updating or scanning a synopsis, and the part of it for looking up one pair more; the cost of
+# putting a result's row into a vector; of merging a row into others. In combinations of two values; the orders of
+# magnitude of 1 to 10,000 groups.
 _TOUCH = 150_000.0
 _LOOKUP = 0.2
 _INSERTED = 30.0
@@ -57,7 +57,7 @@ class AskedPair:
 
 @dataclass(frozen=True)
 class JoinLoad:
-    """What is known about the results: how many groups, what share of them an interval has, how much each stores."""
+    """The known facts about the results: how many groups, the share of them in an interval, the size of each."""
 
     groups: int = 1
     density: float = 1.0
@@ -80,13 +80,13 @@ class JoinPart:
 
     @property
     def synopsis_kind(self) -> Kind:
-        """As the rules name it; a table of running sums is looked up as an RJ synopsis is."""
+        """The rules' name of the kind; a table of running sums is looked up as an RJ synopsis is."""
         return _KINDS[self.kind]
 
     def decide(self, windows: WindowPair, results: str) -> Decision:
-        """What SS3 says about a join of two windows, in panes, and this synopsis of some results."""
+        """The decision of SS3 about a join of two windows, in panes, and this synopsis of some results."""
         data, streams = "RESULTS", ("first", "second")
-        # Windows of which the first is always longer are stored without that difference.
+        # If the first window is always longer, the synopsis is stored without that difference.
         longest = self.capacity + max(0, self.band.shift)
         kept = SynopsisDescription(
             results, self.synopsis_kind, data, "", streams, 1, longest, differences=(self.band.low, self.band.high)
@@ -153,7 +153,7 @@ def _part(kind: str, band: Band, pairs: set[WindowPair]) -> JoinPart:
     return JoinPart(kind, band, band.capacity(own), own)
 
 
-# -- what it costs -------------------------------------------------------------------------------------
+# -- the cost ------------------------------------------------------------------------------------------
 
 
 def _space(part: JoinPart, load: JoinLoad) -> float:
@@ -187,7 +187,7 @@ def _time(parts: Sequence[JoinPart], asked: Sequence[AskedPair], load: JoinLoad)
 
 
 def _update(part: JoinPart, load: JoinLoad) -> float:
-    """The results of a pane belong to intervals of all ages: of either tuple, the other's panes."""
+    """The cost of an update: the results of a pane belong to intervals of all ages, by the panes of both tuples."""
     b, band, come = part.capacity, part.band, (2 * part.capacity - 1) * load.density
     if part.kind == "basic":
         apart = come if band.values > 1 else 0.0
@@ -201,7 +201,7 @@ def _update(part: JoinPart, load: JoinLoad) -> float:
 
 
 def read_cost(part: JoinPart, pair: WindowPair, load: JoinLoad) -> float:
-    """What it costs to read one pair of windows, in combinations of two values: for policies that weigh schedules."""
+    """The cost of reading one pair of windows, in combinations of two values: for policies that weigh schedules."""
     return _read(part, {pair}, load) * load.groups * load.components
 
 
@@ -221,7 +221,7 @@ def _read(part: JoinPart, pairs: set[WindowPair], load: JoinLoad) -> float:
 
 
 def _apart(band: Band, reading: PairReading, load: JoinLoad) -> float:
-    """A copy of what was scanned, and the rows of the leads that reach."""
+    """A copy of the scanned values, and the rows of the leads that reach."""
     most = band.above if reading.side > 0 else band.below
     return 1.0 + sum(max(0, most - reading.least - i + 1) for i in range(reading.next)) * load.density
 

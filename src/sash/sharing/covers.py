@@ -5,10 +5,9 @@
     subcover        { protocol = 'TCP' }                           some of them
     supercover      { protocol = 'TCP' OR .. OR .. = 'ICMP' }      all of them and more
 
-A row that satisfies two terms would be counted twice, so SUM and COUNT need a disjoint cover; MIN and MAX do not care.
-What can be taken back may also come from a disjoint supercover, less a disjoint cover of its surplus.
-Terms are compared as they stand in the normal forms; the caller has made sure that all else is the same (data, stream,
-window, alignment).
+A row that satisfies two terms would count twice, so SUM and COUNT need a disjoint cover; MIN and MAX do not. An
+aggregate that can be taken back may also use a disjoint supercover, less a disjoint cover of its surplus. Terms are
+compared in the normal forms; the caller has checked that all else is the same (data, stream, window, alignment).
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from sash.plan.predicates import Conjunction, Disjunction, is_disjoint, term_ord
 
 Terms = frozenset[Conjunction]
 Combination = Literal["add", "extreme", "subtract"]
-# The search gives up after so many unions of stored predicates.
+# The search gives up after this many unions of stored predicates.
 _MOST_UNIONS = 1_000
 
 
 @dataclass(frozen=True)
 class Cover:
-    """Places in the list of stored predicates: what is combined, and what is then taken back."""
+    """Places in the list of stored predicates: those that are combined, and those that are then taken back."""
 
     added: tuple[int, ...]
     subtracted: tuple[int, ...]
@@ -44,7 +43,7 @@ def find_cover(
 ) -> Cover | None:
     """The fewest stored predicates that answer the wanted one, the first of several such sets.
 
-    `sensitive`: a row must not count twice. `subtractable`: what is too much can be taken back.
+    `sensitive`: a row must not count twice. `subtractable`: a surplus can be taken back.
     """
     terms = frozenset(wanted.terms)
     candidates = [(place, frozenset(predicate.terms)) for place, predicate in enumerate(stored)]

@@ -1,8 +1,8 @@
-"""What the sharing rules know of queries and synopses, and what they answer.
+"""Descriptions of queries and synopses for the sharing rules, and the rules' decisions.
 
 Lengths are microseconds, or rows where windows count rows. A join has two streams and a window over each.
 
-The conditions that rules have in common, each as the reason why it fails, or None where it holds.
+Conditions that several rules have; each gives the reason why it fails, or None if it holds.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Kind(StrEnum):
 
 
 JOINS = frozenset({Kind.RJ, Kind.IJ, Kind.BIJ})
-# Read from the youngest interval to the oldest, with the answers of shorter windows on the way.
+# These are read from the youngest interval to the oldest, with the answers of shorter windows on the way.
 SCANNED = frozenset({Kind.BASIC_INTERVAL, Kind.BIJ})
 
 _COUNTED = frozenset({"QUANTILE", "MEDIAN", "TOP K", "COUNT DISTINCT"})
 _DUPLICATE_INSENSITIVE = frozenset({"MIN", "MAX"})
 _SUBTRACTABLE = frozenset({"SUM", "COUNT"})
-# Nobody reads a sentence with more names than that.
+# The most names in a sentence.
 _LISTED = 5
 
 
@@ -53,7 +53,7 @@ _LISTED = 5
 class QueryDescription:
     """One aggregate of a query. `sensitive`: a row must not count twice. `subtractable`: a part can be taken back.
 
-    Where the two are None, the data of the aggregate decide.
+    If the two are None, the data of the aggregate decide.
     """
 
     id: str
@@ -78,7 +78,7 @@ class QueryDescription:
 
     @cached_property
     def data(self) -> str:
-        """What it needs per interval."""
+        """The data that the aggregate needs per interval."""
         if self.aggregate == "AVG":
             return "SUM and COUNT"
         return "COUNTERS" if self.aggregate in _COUNTED else self.aggregate
@@ -88,8 +88,8 @@ class QueryDescription:
 class SynopsisDescription:
     """`b` intervals of length `s`, updated at phase + i * s; the `g` oldest of a join synopsis hold three values.
 
-    A join synopsis that keeps more apart than that, or something else, says which `differences` between the lengths of
-    its windows, in intervals, it answers: from the least to the greatest.
+    A join synopsis with more values apart than that, or with others, has `differences`: the least and the greatest
+    difference between the lengths of its windows, in intervals, that it answers.
     """
 
     id: str
@@ -112,7 +112,7 @@ Synopses = Sequence[SynopsisDescription]
 
 @dataclass(frozen=True)
 class Decision:
-    """The rule that decided, what it says, and why, in a sentence for EXPLAIN.
+    """The rule that decided, its decision, and why, in a sentence for EXPLAIN.
 
     `cover` belongs to SS4: the places of the synopses that make up the answer, among the relevant ones.
     """
@@ -132,7 +132,7 @@ Asked = TypeVar("Asked")
 
 @dataclass(frozen=True)
 class Rule(Generic[Asked]):
-    """`decide` is given a query (or several) and synopses, and is silent (None) where the rule has nothing to say.
+    """`decide` gets a query (or several) and synopses, and returns None if the rule does not apply.
 
     A rule that is not always beneficial trades space for time: fewer synopses are kept, and more are read per answer.
     """
@@ -165,19 +165,19 @@ def listed(words: Iterable[str]) -> str:
 
 
 def why_not_answered(query: QueryDescription, synopsis: SynopsisDescription) -> str | None:
-    """By this synopsis alone, predicates aside."""
+    """Why this synopsis alone does not answer the query, predicates aside."""
     return why_not_relevant(query, synopsis) or why_too_short(query, synopsis)
 
 
 def why_not_relevant(query: QueryDescription, synopsis: SynopsisDescription) -> str | None:
-    """The same data about the same input."""
+    """Why the synopsis has not the same data about the same input."""
     if (why := why_other_input(query, synopsis)) is not None or query.data == synopsis.data:
         return why
     return f"{query.aggregate} needs {query.data} of every pane, {synopsis.id} has {synopsis.data}"
 
 
 def why_other_input(query: QueryDescription, synopsis: SynopsisDescription) -> str | None:
-    """Another stream, another unit of windows, another argument."""
+    """Why the input differs: another stream, another unit of windows, another argument."""
     if query.streams != synopsis.streams:
         return f"{synopsis.id} is over {listed(synopsis.streams)}, the query reads {listed(query.streams)}"
     if query.by_rows != synopsis.by_rows:
@@ -189,7 +189,7 @@ def why_other_input(query: QueryDescription, synopsis: SynopsisDescription) -> s
 
 
 def why_too_short(query: QueryDescription, synopsis: SynopsisDescription) -> str | None:
-    """Every window is n intervals, 1 <= n <= b; a join's also fit together (SS3)."""
+    """Check that every window is n intervals, 1 <= n <= b; a join's windows also fit together (SS3)."""
     panes = f"panes of {length_text(synopsis.s, synopsis.by_rows)}"
     for window in query.windows:
         text = length_text(window, query.by_rows)
@@ -229,7 +229,7 @@ def _why_beyond(difference: int, answered: tuple[int, int], what: str) -> str | 
 
 
 def why_not_aligned(synopses: Synopses) -> str | None:
-    """Synopses whose answers are combined must be of exactly the same window."""
+    """Why not: synopses whose answers are combined must be of exactly the same window."""
     first, *others = synopses
     for other in others:
         if other.s != first.s:

@@ -1,15 +1,15 @@
-"""What the queries of one pane table share: its panes, its partials and its executions, as the rules decide.
+"""What the queries of one pane table share, by the rules: its panes, its partials and its executions.
 
     pane table   the queries of a stream with the same grouping expressions read the same panes (SS1)
-    partials     a query finds its partials stored (SS1, SS2), or puts them together from others (SS4), or adds them
+    partials     a query finds its partials stored (SS1, SS2), or combines them from others (SS4), or adds them
     executions   queries that read the same data are executed together (CS1 to CS3, CS6, CS7)
 
 The rules speak of synopses of one aggregate's data; the runtime stores partials. This module translates, calls the
 rules and returns their decisions. The runtime acts on the decisions and keeps them; EXPLAIN prints them.
 
-The conditions of SS1, SS2 and SS4 about lengths hold by construction: a pane table is cut into panes of which all its
-windows are multiples, and keeps them as long as its longest window. Predicates do not separate queries: a predicate
-becomes a filtered partial of the same rows.
+The conditions of SS1, SS2 and SS4 about lengths hold by construction: all windows of a pane table are multiples of its
+panes, and it keeps panes as long as its longest window. Predicates do not separate queries: a predicate becomes a
+filtered partial of the same rows.
 
 A cover (SS4) saves the space of a partial, and Spark the work of filling it; but an execution reads several partials
 instead of one. `auto` weighs the two per pane: an own partial is filled from every tuple, a cover's parts are read
@@ -46,7 +46,7 @@ from sash.sharing.rules import (
     together_key,
 )
 
-# The rules' words for aggregates, where they are others than ours. Most need the counts of single values.
+# The rules' words for aggregates, where they differ from ours. Most need the counts of single values.
 _WORDS = {
     "mean": "AVG",
     "count_distinct": "COUNT DISTINCT",
@@ -56,13 +56,13 @@ _WORDS = {
     "mode": "TOP K",
     "count_min": "TOP K",
 }
-# Panes are thought to have so many tuples before anything is known of them, and rows to be made of so many.
+# The assumed number of tuples in a pane before anything is known, and of tuples behind a row.
 _TUPLES_PER_PANE = 1_000.0
 _TUPLES_PER_ROW = 10.0
 
 
 def synopsis_kind(kind: str) -> Kind:
-    """A synopsis of pane tables as the rules name it."""
+    """The rules' name for a synopsis of pane tables."""
     return Kind.BASIC_INTERVAL if kind == "basic" else Kind(kind)
 
 
@@ -71,7 +71,7 @@ def synopsis_kind(kind: str) -> Kind:
 
 @dataclass(frozen=True)
 class Need:
-    """One aggregate of a query, and what must be stored of every pane for it."""
+    """One aggregate of a query, and the partials that every pane must store for it."""
 
     query: QueryDescription
     partials: tuple[Partial, ...]
@@ -82,7 +82,7 @@ class Need:
 
     @property
     def parts(self) -> tuple[Need, ...]:
-        """An AVG is put together like its sum and its count."""
+        """An AVG is combined like its sum and its count."""
         if self.query.aggregate != "AVG":
             return (self,)
         sums, counts = self.partials
@@ -93,7 +93,7 @@ class Need:
 
 
 def needs_of(name: str, finisher: Finisher) -> list[tuple[Need, ...]]:
-    """What a query needs of each of its readings: its aggregates; without aggregates, the rows of its groups."""
+    """The needs of a query in each of its readings: its aggregates; without aggregates, the rows of its groups."""
     return [_needs(name, finisher.query, reader) for reader in finisher.readers]
 
 
@@ -133,7 +133,7 @@ def _described(name: str, leaf: PeriodicAggregate, reading: Reading, aggregate: 
 
 
 def _is_counted(leaf: PeriodicAggregate, call: AggregateCall) -> bool:
-    """A list by count needs the counters of its items; one by weight the sums of its weights by item."""
+    """Whether counters suffice: a list by count needs its items' counters, a list by weight the weights' sums."""
     return leaf.items is not None and call.function != "sum"
 
 
@@ -142,7 +142,7 @@ def _aggregate(leaf: PeriodicAggregate, call: AggregateCall) -> str:
 
 
 def _argument(leaf: PeriodicAggregate, call: AggregateCall) -> str:
-    """What an aggregate is about: its argument, within its groups."""
+    """The subject of an aggregate: its argument, within its groups."""
     if _is_counted(leaf, call):
         return _within(leaf, leaf.keys[-1].expression.sql, 1)
     return _within(leaf, "*" if call.argument is None else call.argument.sql)
@@ -176,14 +176,14 @@ def _synopsis(
 
 
 class StoredPartials:
-    """The partials that a pane table stores, each for so many readings; their predicates are found by terms.
+    """The stored partials of a pane table, with the number of readings of each; their predicates are found by terms.
 
-    A cover is made of predicates that have terms in common: a search for one does not go through all predicates.
+    The predicates of a cover have terms in common, so a search for a cover does not go through all predicates.
     """
 
     def __init__(self, partials: Iterable[Partial] = ()) -> None:
         self._readings: Counter[Partial] = Counter()
-        # The predicates that a term is part of, and what is stored under each predicate: kinds with their arguments.
+        # The predicates of a term, and the stored data of each predicate: kinds with their arguments.
         self._by_term: dict[Conjunction, dict[RowExpression, None]] = {}
         self._data: dict[RowExpression, set[tuple[str, RowExpression | None]]] = {}
         self.add(partials)
@@ -202,7 +202,7 @@ class StoredPartials:
         return iter(self._readings)
 
     def readings(self, partial: Partial) -> int:
-        """How many readings a partial is stored for."""
+        """How many readings need a partial."""
         return self._readings[partial]
 
     def add(self, partials: Iterable[Partial]) -> None:
@@ -251,7 +251,7 @@ def _terms(predicate: RowExpression) -> tuple[Conjunction, ...]:
 
 @dataclass(frozen=True)
 class StateSharing:
-    """What a reading finds stored: the rules' decision about each aggregate, and the cover that is used.
+    """What a reading finds stored: the rules' decision about each aggregate, and the cover if one is used.
 
     `reason` says why a cover is used or not; `possible`: a cover was found.
     """
@@ -266,7 +266,7 @@ UNSHARED = StateSharing()
 
 
 def share_state(reading: Reading, needs: Sequence[Need], stored: StoredPartials, load: Load, mode: str) -> StateSharing:
-    """How a reading is answered from what is stored, if that is possible; `mode` is auto, always or never."""
+    """How a reading is answered from stored partials, if that is possible; `mode` is auto, always or never."""
     usable = _usable(reading, stored)
     others = [(part, _combined(part, usable, load.pane)) for need in needs for part in need.parts] if usable else []
     covers = [decision.cover for _, decision in others if decision.allowed and decision.cover is not None]
@@ -284,14 +284,14 @@ def share_state(reading: Reading, needs: Sequence[Need], stored: StoredPartials,
 
 
 def _combined(need: Need, usable: Iterable[RowExpression], pane: int) -> Decision:
-    """From the synopses of other predicates."""
+    """Combine synopses of other predicates."""
     return may_share_state(need.query, [_synopsis(need.query, _where(each), pane) for each in usable])
 
 
 def _alone(
     needs: Iterable[Need], stored: StoredPartials, pane: int, refused: Mapping[Need, Decision]
 ) -> tuple[tuple[str, Decision], ...]:
-    """From synopses of the same predicate, for each aggregate whose partials are stored."""
+    """Use synopses of the same predicate, for each aggregate whose partials are stored."""
     found: dict[str, Decision] = {}
     for need in needs:
         if all(partial in stored for partial in need.partials):
@@ -303,9 +303,9 @@ def _alone(
 
 
 def _usable(reading: Reading, stored: StoredPartials) -> list[RowExpression]:
-    """The other predicates that may be a part of a cover and under which everything that the reading needs is stored.
+    """The other predicates that may be a part of a cover, and that store everything that the reading needs.
 
-    What is added has a wanted term. What is taken back consists of terms that were added with it.
+    An added predicate has a wanted term. A predicate that is taken back has only terms that were added before.
     """
     predicate = reading.partials[0].predicate
     if predicate is None or predicate.terms is None or all(partial in stored for partial in reading.partials):
@@ -324,7 +324,7 @@ def _covered(cover: Cover, usable: list[RowExpression]) -> CoveredPredicate:
 
 
 def _costs(reading: Reading, covered: CoveredPredicate, load: Load) -> tuple[float, float]:
-    """Values per pane and group: the additional ones that executions read, and those that are written instead."""
+    """Values per pane and group: the additional ones that executions read, and those that are written otherwise."""
     parts = len(covered.added) + len(covered.subtracted)
     panes = 1.0 if reading.window.unbounded else reading.window.length / load.pane
     executions = load.pane / (reading.window.slide or load.pane)
@@ -336,7 +336,7 @@ def _costs(reading: Reading, covered: CoveredPredicate, load: Load) -> tuple[flo
 
 
 def same_data(label: str, reading: Reading, related: Mapping[str, str]) -> str:
-    """What a reading is about; `related` gives the first of a family of predicates."""
+    """The data of a reading; `related` gives the first of a family of predicates."""
     arguments = sorted({partial.argument.sql for partial in reading.partials if partial.argument is not None})
     of = f" of {', '.join(arguments)}" if arguments else ""
     predicate = reading.partials[0].predicate
@@ -345,7 +345,7 @@ def same_data(label: str, reading: Reading, related: Mapping[str, str]) -> str:
 
 
 def similar(data: str, reading: Reading, kind: str) -> str:
-    """The name of a reading's scheduling group: of its data, and of its window where the rules want equal windows."""
+    """The name of a reading's scheduling group: its data, and its window if the rules want equal windows."""
     return " ".join(map(str, (data, *together_key(synopsis_kind(kind), reading.spans[:1]))))
 
 
@@ -385,7 +385,7 @@ def _of_panes(query: QueryDescription, data: str) -> QueryDescription:
 
 
 def families(readings: Iterable[Reading]) -> dict[str, str]:
-    """Predicates whose synopses are read together, each with the first of all that belong together."""
+    """Predicates whose synopses are read together, each with the first of its family."""
     family_of: dict[str, set[str]] = {}
     for reading in readings:
         together = {partial.predicate.sql for partial in reading.partials if partial.predicate is not None}
@@ -403,7 +403,7 @@ def families(readings: Iterable[Reading]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class PaneTable:
-    """What Spark computes for one grouping: for every pane and group, these partials, in canonical order."""
+    """The partials that Spark computes for one grouping, for every pane and group, in canonical order."""
 
     name: TableName
     length: int
@@ -420,5 +420,5 @@ class PaneTable:
 
 
 def pane_table(name: TableName, length: int, partials: Iterable[Partial]) -> PaneTable:
-    """The table that some readings ask for; sorted, so that the same queries give the same pass."""
+    """The table for some readings; sorted, so that the same queries give the same pass."""
     return PaneTable(name, length, tuple(sorted(set(partials), key=lambda partial: partial.signature)))

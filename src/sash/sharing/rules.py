@@ -1,15 +1,15 @@
 """The sharing rules of the thesis (8.3, 8.4.3): SS1 to SS4 for state, CS1 to CS8 for computation and output.
 
-A rule is a function over descriptions that decides, or has nothing to say. The rules are ordered tuples, and the first
-that has something to say decides: a rule that is put in front of the others overrules them.
+A rule is a function over descriptions that decides, or does not apply. The rules are ordered tuples, and the first that
+applies decides: a rule in front of the others overrules them.
 
     state          may this query be answered from these synopses?                        SS1 to SS4 (state_rules.py)
     computation    may these queries, which use these synopses, be executed together?     CS1 to CS7
-    output         does a query that is there already give the answers?                   CS8
+    output         does a registered query give the answers already?                      CS8
 
-A synopsis that is looked up (running, interval, landmark, RJ, IJ) is looked up for each window length anew, so only
-equal windows share. One that is scanned (basic interval, BIJ) gives the answers of shorter windows on the way. All
-rules of computation take for granted that the queries may use the synopses as their state.
+A synopsis for lookups (running, interval, landmark, RJ, IJ) is looked up for each window length anew, so only equal
+windows share. A scanned one (basic interval, BIJ) gives the answers of shorter windows on the way. All rules of
+computation assume that the queries may use the synopses as their state.
 
     Q   MAX(length) [WINDOW 10 min SLIDE 2 min]      computed every 2 min
     Q'  MAX(length) [WINDOW 10 min SLIDE 3 min]      has the answers of Q, every 2 min; once Q is gone, every 3 min
@@ -61,7 +61,7 @@ THIS = "this query"
 
 
 def shares_output(registered: QueryDescription, new: QueryDescription) -> Decision:
-    """CS8: a query that is identical but for a period that is not shorter has the output of the registered one."""
+    """CS8: an identical query whose period is not shorter gets the output of the registered one."""
     if replace(new, id=registered.id, slide=registered.slide) != registered:
         return Decision("CS8", False, f"{new.id or THIS} asks something else than {registered.id}")
     own, other = (length_text(query.slide, query.by_rows) for query in (new, registered))
@@ -71,14 +71,14 @@ def shares_output(registered: QueryDescription, new: QueryDescription) -> Decisi
 
 
 def effective_period(registered: QueryDescription | None, new: QueryDescription) -> int:
-    """How often the new query has an answer; its own period where it shares none, or no more (None)."""
+    """How often the new query has an answer: by its own period if it shares no output (None)."""
     if registered is not None and shares_output(registered, new).allowed:
         return registered.slide
     return new.slide
 
 
 def together_key(kind: Kind, windows: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-    """What the rules add to the name of a scheduling group: nothing if all windows share, otherwise the windows.
+    """The part of a scheduling group's name that the rules add: nothing if all windows share, otherwise the windows.
 
     >>> together_key(Kind.BASIC_INTERVAL, (10,)), together_key(Kind.RUNNING, (10,))
     ((), (10,))
@@ -92,7 +92,7 @@ def look_up_equal_windows(queries: Queries, synopses: Synopses) -> Decision | No
 
 
 def scan_all_windows(queries: Queries, synopses: Synopses) -> Decision | None:
-    """CS2: one basic interval synopsis, any windows; the sums and the counts of an AVG may be one."""
+    """CS2: one basic interval synopsis, any windows; the sums and the counts of an AVG count as one."""
     divided = any(query.aggregate == "AVG" for query in queries) and _are_sums_and_counts(synopses)
     scanned = {synopsis.kind for synopsis in synopses} == {Kind.BASIC_INTERVAL}
     return _scan("CS2", synopses) if scanned and (len(synopses) == 1 or divided) else None
@@ -126,7 +126,7 @@ def reuse_equal_windows(queries: Queries, synopses: Synopses) -> Decision | None
 
 
 def reuse_in_one_scan(queries: Queries, synopses: Synopses) -> Decision | None:
-    """CS7: the same with synopses that are scanned; windows may differ."""
+    """CS7: the same with scanned synopses; windows may differ."""
     if not _combines(queries, synopses) or any(synopsis.kind not in SCANNED for synopsis in synopses):
         return None
     *candidates, new = queries
@@ -144,7 +144,7 @@ def _only_kind(synopses: Synopses) -> Kind | None:
 
 
 def _combines(queries: Queries, synopses: Synopses) -> bool:
-    """The last query is the new one, without a synopsis of its own; the others are its candidates."""
+    """Whether the last query is a new one, without a synopsis of its own; the others are its candidates."""
     new, own = queries[-1], {synopsis.where for synopsis in synopses}
     return len(queries) > 1 and new.where not in own and combine_predicates(new, synopses).allowed
 
@@ -193,7 +193,7 @@ def may_compute_together(
     rules: ComputationRules = COMPUTATION_RULES,
     state_rules: StateRules = STATE_RULES,
 ) -> Decision:
-    """Whether queries gain by being executed together; of several synopses, a query may use one or all.
+    """Whether queries gain by joint execution; of several synopses, a query may use one or all.
 
     With overlapping predicates (CS6, CS7) the new query is the last one.
     """

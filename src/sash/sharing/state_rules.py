@@ -49,7 +49,7 @@ def combine_predicates(query: QueryDescription, synopses: Synopses) -> Decision:
 
 
 def relevant_synopses(query: QueryDescription, synopses: Synopses) -> Synopses:
-    """Those with the same data about the same input, whatever their predicates."""
+    """The synopses with the same data about the same input, whatever their predicates."""
     return [synopsis for synopsis in synopses if why_not_relevant(query, synopsis) is None]
 
 
@@ -99,7 +99,7 @@ def share_one_synopsis(query: QueryDescription, synopses: Synopses) -> Decision 
 def divide_sum_by_count(query: QueryDescription, synopses: Synopses) -> Decision | None:
     """SS2: AVG from a synopsis of sums and one of counts, aligned, with equal intervals and both long enough.
 
-    The thesis speaks of running synopses; what it needs is only that both answer the same window at the same time.
+    The thesis speaks of running synopses; but SS2 only needs that both answer the same window at the same time.
     """
     if query.aggregate != "AVG" or sorted(synopsis.data for synopsis in synopses) != ["COUNT", "SUM"]:
         return None

@@ -14,13 +14,13 @@ from sash.core.changes import INSTANT
 
 
 def frame_of(session: SparkSession, table: pa.Table, schema: Any = None) -> DataFrame:
-    """Spark takes an empty piece of a table for its end, and leaves out what follows: it gets none."""
+    """A DataFrame of a table. Spark takes an empty chunk for the table's end, so empty chunks are removed."""
     whole = pa.Table.from_batches([piece for piece in table.to_batches() if piece.num_rows], table.schema)
     return session.createDataFrame(whole) if schema is None else session.createDataFrame(whole, schema)
 
 
 class AnswerRows(Protocol):
-    """An answer; `rows` tells apart those of row-based windows that have the same `as_of`."""
+    """An answer; `rows` distinguishes answers of row-based windows with the same `as_of`."""
 
     @property
     def query(self) -> str: ...
@@ -37,7 +37,7 @@ def instants(answers: Sequence[AnswerRows]) -> pa.Array:
 
 
 def as_one_table(answers: Sequence[AnswerRows], facts: Mapping[str, pa.Array]) -> pa.Table:
-    """Their rows, one answer after the other, and behind them as columns what is known of each answer."""
+    """The rows of all answers, in order, with the facts of each answer as further columns."""
     whole = pa.concat_tables([answer.table for answer in answers])
     of = np.repeat(np.arange(len(answers)), [answer.table.num_rows for answer in answers])
     for name, values in facts.items():

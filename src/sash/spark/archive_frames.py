@@ -33,19 +33,19 @@ from sash.spark.stored_rows import literal, local
 from sash.storage.files import remove, rename, sync_directory, sync_file
 
 _PLACE = "_sash_place"
-# Spark's default, INT96, has no statistics, and readers other than Spark may know it no more.
+# Spark's default, INT96, has no statistics, and other readers may not know it any more.
 _TIMES = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 
 
 def archive_session(spark: SparkSession) -> SparkSession:
-    """A session on the same Spark that writes Parquet as archives have it; the user's settings stay theirs."""
+    """A session on the same Spark that writes Parquet in the archives' form; the user's settings do not change."""
     session = spark.newSession()
     session.conf.set(*_TIMES)
     return session
 
 
 def write_rows(batch: DataFrame, stream: Stream, lifetime: str, after: Micros | None, place: Path, files: int) -> None:
-    """The rows of a micro-batch that were not too late for an archive, with their two times, in so many Parquet files.
+    """Write the rows of a micro-batch that are not too late for an archive, with their two times, to Parquet files.
 
     `lifetime` is an SQL expression of microseconds.
     """
@@ -63,7 +63,7 @@ def write_rows(batch: DataFrame, stream: Stream, lifetime: str, after: Micros | 
 
 @contextmanager
 def _times_as_others_know_them(session: SparkSession) -> Iterator[None]:
-    """A micro-batch has a session of its own, rows that are read once have the user's: theirs is as before, then."""
+    """A micro-batch has its own session; rows that are read once have the user's, whose setting is restored."""
     name, wanted = _TIMES
     before = session.conf.get(name, "INT96")
     session.conf.set(name, wanted)
@@ -74,7 +74,7 @@ def _times_as_others_know_them(session: SparkSession) -> Iterator[None]:
 
 
 def lifetime_sql(column: str | None, type: pa.DataType | None, bound: Micros) -> str:
-    """Of each row, in microseconds: what a column of seconds or of intervals says, between nothing and the bound."""
+    """Each row's lifetime in microseconds: from a column of seconds or of intervals, between 0 and the bound."""
     if column is None or type is None:
         return f"{bound}L"
     name = quoted(column)
@@ -85,7 +85,7 @@ def lifetime_sql(column: str | None, type: pa.DataType | None, bound: Micros) ->
 
 
 def read_files(spark: SparkSession, paths: Sequence[Path], spec: Spec) -> DataFrame:
-    """The files of an archive, with its own two columns."""
+    """The rows of an archive's files, with the archive's own two columns."""
     schema = ", ".join(f"{quoted(field.name)} {type_name(field.type)}" for field in spec.stored)
     if not paths:
         return spark.createDataFrame([], schema)
@@ -105,7 +105,7 @@ def alive(rows: DataFrame, now: Micros) -> DataFrame:
 class SparkWriter:
     """Records are DataFrames of an `archive_session`, with the archive's columns and the two times.
 
-    What is divided is kept by Spark until the end of the `with`.
+    Spark caches divided records until the end of the `with`.
     """
 
     spark: SparkSession
@@ -164,7 +164,7 @@ class SparkWriter:
         return reduce(lambda some, more: some + more, written, [])
 
     def _written(self, rows: DataFrame, spec: Spec, folder: Path, stem: str, place: int) -> list[DataFile]:
-        """Sorted by key; a directory of Spark's first, out of which the files are moved."""
+        """Write rows sorted by key: first into a directory of Spark's, then move the files out of it."""
         draft = folder / f".{stem}.draft"
         ordered = rows.orderBy(f.col(quoted(spec.key)).asc_nulls_last(), f.col(EXPIRES))
         try:
@@ -179,7 +179,7 @@ class SparkWriter:
 
 
 def _moved(part: Path, path: Path, place: int) -> DataFile | None:
-    """A file of Spark's in its place, synced; None if it has no rows."""
+    """Move a file of Spark's to its place and sync it; None if it has no rows."""
     times = pq.read_table(part, columns=[EXPIRES])[EXPIRES]
     if not len(times):
         return None
@@ -191,7 +191,7 @@ def _moved(part: Path, path: Path, place: int) -> DataFile | None:
 
 
 def place_sql(spec: Spec) -> str:
-    """`Layout.place` in Spark's words."""
+    """`Layout.place` as Spark SQL."""
     return f"CAST({_partition_sql(INSERTED, spec, spec.g)} * {spec.e} + {_partition_sql(EXPIRES, spec, spec.e)} AS INT)"
 
 

@@ -4,8 +4,8 @@
                         └───► Arrow ──► the same function, in the Sash process ──►   few: a job would cost more
 
 The function (`steps`) is a value with everything it needs, and may run twice. The driver commits the manifests that
-come back. Where an epoch runs is decided epoch by epoch, and so is how many tasks share the results of a bucket
-(`Shares`): state files are the same, and a replayed epoch gives the same changes, however it is divided.
+come back. Each epoch decides where it runs, and how many tasks share the results of a bucket (`Shares`): state files
+are the same, and a replayed epoch gives the same changes, however it is divided.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from sash.spark.steps import Job, PlanEpoch, Report, manifests_of
 
 __all__ = ["BucketSettings", "BucketedPlan", "EpochOutcome", "PlanEpoch"]
 
-# A bucket of fewer results than this is not divided: what every share does again, the exchange of the bucket's tuples
-# and the reading of its state, would cost more.
+# A bucket of fewer results than this is not divided: every share repeats the exchange of the bucket's tuples and the
+# reading of its state, which would cost more.
 LEAST_RESULTS = 100_000
-# A bucket is divided when it has so many times what a core should do.
+# A bucket is divided when its results are this many times a core's part.
 _HOT = 1.5
 
 
 class Shares:
-    """Remembers what buckets gave; `stages` has, for each stage, how many buckets it has and whether it is divisible.
+    """Remembers the results of buckets; `stages` has, for each stage, how many buckets it has and if it is divisible.
 
-    Where several streams take turns many an epoch gives nothing, so what was given before fades, by half in an epoch.
+    With several streams many an epoch gives nothing, so earlier results fade, by half in an epoch.
 
     >>> shares = Shares([(2, True), (2, False)], cores=4, least=100)
     >>> shares.saw([(0, 900), (1, 100), (2, 1_000), (3, 0)])
@@ -58,14 +58,14 @@ class Shares:
         self._results: dict[int, float] = {}
 
     def saw(self, results: Iterable[tuple[int, int]]) -> None:
-        """Of one epoch, how many results each bucket gave; a divided one by its shares."""
+        """Take the numbers of results of an epoch's buckets; a divided bucket has a number for each share."""
         latest = Counter[int]()
         for bucket, number in results:
             latest[bucket] += number
         self._results = {bucket: max(number, self._results.get(bucket, 0) / 2) for bucket, number in latest.items()}
 
     def now(self) -> dict[int, int]:
-        """The divided buckets, numbered through, with how many shares each has."""
+        """The divided buckets, numbered over all stages, with the number of shares of each."""
         found, first = dict[int, int](), 0
         for number, divisible in self._stages:
             buckets = range(first, first + number)
@@ -82,16 +82,16 @@ class Shares:
 
 logger = logging.getLogger("sash.spark")
 
-# With so many tuples an epoch takes about as long in the Sash process as a job with an exchange costs at least.
+# With this many tuples an epoch in the Sash process takes about as long as the shortest job with an exchange.
 NEAR = 500_000
 
 
 @dataclass(frozen=True)
 class EpochOutcome:
-    """What an epoch gave: changes, the buckets' new manifests, and how many tuples of each window were too late.
+    """The result of an epoch: changes, the buckets' new manifests, and how many tuples of each window were too late.
 
-    `folded` are the tables that changes were put together to, where that was asked for; `rows` is how many the state of
-    all buckets has.
+    `folded` are the tables of combined changes, if the caller wants them; `rows` is the number of rows in the state of
+    all buckets.
     """
 
     changes: Changes
@@ -105,7 +105,7 @@ class EpochOutcome:
 class BucketSettings:
     """Epochs of more than `near` tuples run on the executors.
 
-    There a bucket of a join with more than `share_results` results is divided, if it is more than its part.
+    There a bucket of a join with more than `share_results` results is divided, if it exceeds a core's part.
     `partitions` is the number of partitions of a state buffer.
     """
 
@@ -151,7 +151,7 @@ class BucketedPlan:
     ) -> EpochOutcome:
         """One epoch, over about `number` tuples; the state of the epoch before stays as it is.
 
-        Tuples that are here already are processed here. With `fold` there are no changes, but what it makes of them.
+        Tuples in this process are processed here. With `fold` the result has no changes, but the fold's tables.
         """
         place = str(self._directory)
         job = Job(

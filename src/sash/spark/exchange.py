@@ -3,12 +3,12 @@
     tuples of the windows of stage 1 ──► exchange ──► mapInArrow: stage 1 ──┐
     tuples of the windows of stage 2 ───────────────────────────────────────┴──► exchange ──► mapInArrow: stage 2 ──►
 
-Over an exchange go rows of one layout: tuples of windows as `leaves` has them; changes of the stages below, with the
-bucket that they came from and their place there, so that they can be put in order again; and the reports of buckets,
-which the stages above pass on. The last stage gives the answer's changes, and all reports. A divided bucket has several
-tasks, each of which gets all its rows.
+The rows of an exchange have one layout: tuples of windows as in `leaves`; changes of the stages below, with their
+source bucket and their place there, which restore the order; and the reports of buckets, which the stages above pass
+on. The last stage gives the answer's changes, and all reports. A divided bucket has several tasks, each of which gets
+all its rows.
 
-Results of a join that were put together where they were found travel as one row per bucket, with its tables as files.
+Results of a join that the buckets have combined travel as one row per bucket, with its tables as files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def packed(tables: Sequence[pa.Table]) -> pa.Array:
 
 
 def unpacked(column: pa.ChunkedArray, fold: Fold, schema: pa.Schema) -> list[pa.Table]:
-    """The tables of all buckets, put together; without any, tables with no rows."""
+    """The tables of all buckets, combined; empty tables if there are none."""
     rows = [[pa.ipc.open_stream(file).read_all() for file in files] for files in column.to_pylist()]
     return together(rows or [fold.tables(Changes.none(schema))])
 
@@ -56,7 +56,7 @@ _SCHEMA_FOLDED = pa.schema([(FOLDED, pa.list_(pa.binary())), (_REPORT, pa.string
 def run_on_executors(
     session: SparkSession, job: Job, tuples: DataFrame
 ) -> tuple[Changes | list[pa.Table], list[Report]]:
-    """All stages of an epoch: the changes of the answer, or what was made of them, and the reports of all buckets."""
+    """Run all stages of an epoch: the changes of the answer, or the fold's tables, and the reports of all buckets."""
     wire = Wire.of(job)
     frames: dict[str, DataFrame] = {}
     for place, (stage, buckets) in enumerate(zip(job.stages, job.buckets, strict=True)):
@@ -83,26 +83,26 @@ def run_on_executors(
 
 
 def _in_every_bucket(frame: DataFrame, buckets: int) -> DataFrame:
-    """Rows of all buckets once for each of them."""
+    """Repeat rows that go to all buckets, once for each."""
     others = [name for name in frame.columns if name != BUCKET]
     numbers = f"IF({BUCKET} = {ALL}, sequence(0, {buckets - 1}), array({BUCKET}))"
     return frame.selectExpr(*others, f"explode({numbers}) AS {BUCKET}")
 
 
 def _copied(frame: DataFrame, shares: list[int]) -> DataFrame:
-    """Rows once for each share of their bucket, with the number of the task in place of the bucket's."""
+    """Rows once for each share of their bucket, with the number of the task instead of the bucket's."""
     after = list(accumulate(shares))
     first = f"element_at(array({', '.join(map(str, [0, *after[:-1]]))}), {BUCKET} + 1)"
     last = f"element_at(array({', '.join(str(end - 1) for end in after)}), {BUCKET} + 1)"
     if _REPORT in frame.columns:
-        # Reports are passed on, once.
+        # Reports are passed on once.
         last = f"IF({_REPORT} IS NULL, {last}, {first})"
     others = [name for name in frame.columns if name != BUCKET]
     return frame.selectExpr(*others, f"explode(sequence({first}, {last})) AS {BUCKET}")
 
 
 def marks_of(layout: LeafLayout, buckets: int) -> pa.Table:
-    """A row per bucket, so that every bucket's time advances: also of those that get no tuple."""
+    """A row per bucket, so that time advances in every bucket, also without a tuple."""
     columns = {
         "_leaf": pa.array([-1] * buckets, pa.int32()),
         "_t": pa.array([0] * buckets, pa.int64()),
@@ -115,10 +115,10 @@ def marks_of(layout: LeafLayout, buckets: int) -> pa.Table:
 
 @dataclass(frozen=True)
 class Wire:
-    """How changes lie in the rows of an exchange.
+    """The layout of changes in the rows of an exchange.
 
-    `leaves` says by which number each stage is known beside the windows, `layout` where its columns lie; `ids` is how
-    many ids a row has at most.
+    `leaves` gives each stage a number beside the windows, `layout` the places of its columns; `ids` is the greatest
+    number of ids of a row.
     """
 
     layout: LeafLayout
@@ -144,7 +144,7 @@ class Wire:
         return pa.schema([*fields, (_REPORT, pa.string())])
 
     def written(self, changes: Changes, path: str, task: int, targets: Any) -> pa.Table:
-        """Changes of a bucket, or a share of it, of the stage at a path."""
+        """Changes of a bucket, or of a share of it, in the stage at a path, as rows."""
         number, leaf = len(changes), self.leaves[path]
         columns = {
             "_leaf": np.full(number, leaf), "_t": changes.ts, "_arrival": np.arange(number), BUCKET: targets,
@@ -155,7 +155,7 @@ class Wire:
         return _table(columns, self.schema, number)
 
     def read(self, table: pa.Table, path: str, schema: pa.Schema, width: int) -> Changes:
-        """What all tasks of the stage at a path have written into some rows."""
+        """The changes in some rows that all tasks of the stage at a path have written."""
         leaf = self.leaves[path]
         mine = np.flatnonzero(np.asarray(table["_leaf"], dtype=np.int64) == leaf)
         place, task = (np.asarray(table[name].fill_null(0), dtype=np.int64) for name in ("_arrival", _FROM))
@@ -172,7 +172,7 @@ class Wire:
 
 @dataclass(frozen=True)
 class _Task:
-    """What an executor does for its buckets of the stage at a place."""
+    """An executor's work for its buckets of the stage at a place."""
 
     job: Job
     wire: Wire
@@ -239,7 +239,7 @@ def _written_answer(changes: Changes) -> pa.Table:
 
 
 def _answer_of(rows: pa.Table, schema: pa.Schema) -> Changes:
-    """What `_written_answer` wrote."""
+    """The inverse of `_written_answer`."""
     ts, exp = (np.asarray(rows[name], dtype=np.int64) for name in (TS, EXP))
     columns = [column.cast(field.type) for column, field in zip(rows.columns, schema, strict=False)]
     ids = np.zeros((len(ts), 0), dtype=np.int64)

@@ -3,8 +3,8 @@
     message: key, value (bytes), topic, partition, offset, timestamp
                   └── parsed as JSON or CSV ──► the declared columns;  kafka_key, kafka_topic, .. are the others
 
-A value that is not what was declared makes a row that could not be parsed, as a bad line of a file does: it is counted
-and kept out.
+A value that does not fit the declaration makes a row that could not be parsed, like a bad line of a file: it is counted
+and left out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sash.spark.answer_frames import AnswerRows, as_one_table, frame_of, instant
 from sash.spark.lanes import CORRUPT_COLUMN
 
 KAFKA = "kafka"
-# What Maven Central has for Spark 4. A connector works with a Spark that is newer than itself.
+# The releases for Spark 4 on Maven Central. A connector works with a Spark that is newer than itself.
 _RELEASES = ("4.0.0", "4.0.1", "4.1.0", "4.1.1", "4.2.0")
 
 
@@ -54,9 +54,9 @@ NO_CONNECTOR = (
 )
 _VALUE, _OF_VALUE = "value", "value."
 _FORMATS = ("json", "csv")
-# The number of a row among those of its answer, until it is in the key.
+# The number of a row in its answer, before it becomes part of the key.
 _ROW = "_row"
-# What a message has besides its value, under these names in any letters.
+# The columns of a message besides its value; their names in any case.
 _OF_MESSAGE = {
     "kafka_key": ("key", pa.string()),
     "kafka_topic": ("topic", pa.string()),
@@ -71,9 +71,9 @@ def lacks_connector(format: str, error: BaseException) -> bool:
 
 
 class Messages:
-    """How messages become the declared columns. `options` are all that were given with the source.
+    """How messages become the declared columns. `options` are all options of the source.
 
-    `of_value` are those columns that a message's value has; the others are the message's own.
+    `of_value` are the columns in a message's value; the others are the message's own.
     """
 
     def __init__(self, options: Mapping[str, str], schema: pa.Schema) -> None:
@@ -94,7 +94,7 @@ class Messages:
                 raise SourceError(f"column '{field.name}' is the message's own, and {type}, not {field.type}")
 
     def columns(self, frame: DataFrame) -> DataFrame:
-        """Of a DataFrame of messages; with the column that has what could not be parsed."""
+        """The columns of a DataFrame of messages, and the column of values that could not be parsed."""
         fields = StructType([*from_arrow_schema(self.of_value).fields, StructField(CORRUPT_COLUMN, StringType())])
         parsed = frame.withColumn("_parsed", self._parse(fields))
         chosen = [self._column(field.name) for field in self._schema]
@@ -116,7 +116,7 @@ class Messages:
 
 
 def options_of_connector(options: Mapping[str, str]) -> dict[str, str]:
-    """Without those that say how a value is parsed."""
+    """The options without those that say how a value is parsed."""
     return {name: value for name, value in options.items() if not _is_ours(name)}
 
 
@@ -125,7 +125,7 @@ def _is_ours(name: str) -> bool:
 
 
 def option(options: Mapping[str, str], wanted: str) -> str | None:
-    """By its name, in capital or small letters, as Spark takes them."""
+    """An option by its name, in any case, as in Spark."""
     return next((value for name, value in options.items() if name.lower() == wanted), None)
 
 
@@ -148,7 +148,7 @@ class MessageWriter:
                 )
 
     def check(self, names: Sequence[str], by_rows: bool) -> None:
-        """Refuse answers with these columns, of which one would take the place of what makes a key its own."""
+        """Refuse answers with a column that would replace a part of the key."""
         taken = {"query", "as_of", _ROW, *(["rows"] if by_rows else [])}
         for name in names:
             if name.lower() in taken:
@@ -160,7 +160,7 @@ class MessageWriter:
             raise SashError(f"the answer has no column '{self._key}' for the key{nearest(self._key, names)}")
 
     def write(self, answers: Sequence[AnswerRows]) -> None:
-        """What `check` lets through, in one job. A single task writes: answers of a query stay in their order."""
+        """Write checked answers in one job. A single task writes: answers of a query stay in their order."""
         alike: dict[Any, list[AnswerRows]] = {}
         for answer in answers:
             alike.setdefault((answer.table.schema, answer.rows is None), []).append(answer)
@@ -168,7 +168,7 @@ class MessageWriter:
         messages.coalesce(1).write.format(KAFKA).options(**self._options).save()
 
     def _messages(self, answers: Sequence[AnswerRows]) -> DataFrame:
-        """Of answers with the same columns."""
+        """The messages of answers with the same columns."""
         identity = {"query": pa.array([each.query for each in answers]), "as_of": instants(answers)}
         if answers[0].rows is not None:
             identity["rows"] = pa.array([each.rows for each in answers])

@@ -1,4 +1,4 @@
-"""The one pass over a micro-batch, as Spark SQL text, and its result sorted out by pane tables.
+"""The one pass over a micro-batch, as Spark SQL text, and its result split by pane tables.
 
 Every row is assigned to a pane of every pane table and aggregated there. One pane table is one *lane*; with more than
 one lane each row is expanded once per lane by Spark's Expand operator (UNPIVOT), and the lanes' keys, arguments and
@@ -31,7 +31,7 @@ from sash.sharing.groups import PaneTable
 
 MOST_PREDICATES = 20
 CORRUPT_COLUMN = "_corrupt_record"
-# Panes of rows that belong to no pane: they are counted and kept out.
+# Panes for rows that belong to no pane: they are counted and left out.
 NULL_TIMESTAMP_PANE: Micros = -(2**63) + 1
 UNPARSABLE_PANE: Micros = -(2**63) + 2
 
@@ -199,7 +199,7 @@ class PassProgram:
 
     @property
     def additive_columns(self) -> list[str]:
-        """The result's columns that add up: with twice the tuples they would be twice as large."""
+        """The result's columns that add up: twice the tuples would make them twice as large."""
         return ["_rows", *(name for slot, name in self._slots.items() if slot.function in ("count", "sum"))]
 
     # -- back from the result ------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def pane_end(stream: Stream, length: int) -> str:
 
 
 def event_micros(stream: Stream) -> str:
-    """A row's timestamp in microseconds since the epoch; NULL where it is none that can be shown (the year 12345)."""
+    """A row's timestamp in microseconds since the epoch; NULL for a time that cannot be shown (the year 12345)."""
     stamp = quoted(stream.timestamp)
     micros = f"unix_micros({stamp})"
     if stream.schema.field(stream.timestamp).type.tz is None:

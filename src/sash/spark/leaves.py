@@ -6,9 +6,9 @@
     _bucket the bucket of the stage that reads the window; -1 is every bucket
     s0, s1  the window's columns, overlaid by type: the windows of a self-join share them
 
-One scan of the micro-batch serves all windows on its stream: a row that belongs to several is expanded. `counted` has
-Spark count the tuples by pane. `Scan` is one job for all the plans that read a stream; windows that are alike are read
-once, and what the job observes on the way is all that a micro-batch needs when no pane table wants partials of it.
+One scan of the micro-batch serves all windows on its stream: a row that belongs to several is expanded. `counted` lets
+Spark count the tuples by pane. `Scan` is one job for all the plans that read a stream; equal windows are read once, and
+the job's observations are all that a micro-batch needs when no pane table wants its partials.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sash.spark.sources import type_name
 
 
 def counted(tuples: DataFrame, late: Sequence[int], length: int, offset: int) -> pa.Table:
-    """By panes of some length; `late` are the times before which a window's tuples are too late, by its place."""
+    """Counts by panes of some length; tuples of a window before its time in `late` are too late."""
     slots = [name for name in tuples.columns if not name.startswith("_")]
     bounds = " ".join(f"WHEN {place} THEN {time}" for place, time in enumerate(late))
     # The least multiple of the length, from the offset, that is not before the tuple.
@@ -42,7 +42,7 @@ def counted(tuples: DataFrame, late: Sequence[int], length: int, offset: int) ->
 
 @dataclass(frozen=True)
 class LeafReading:
-    """What a window reads of its stream's rows, in Spark's SQL."""
+    """The rows and columns of a stream that a window reads, in Spark's SQL."""
 
     predicate: str | None
     columns: tuple[str, ...]
@@ -79,7 +79,7 @@ class LeafLayout:
 class Leaves:
     """Rows of a plan's windows from the micro-batches of its streams, with their buckets in the stages that read them.
 
-    `buckets` is how many a stage has that may be spread; `numbers` how many each of them has.
+    `buckets` is the number of buckets of a stage that may be spread; `numbers` is the number for each stage.
     """
 
     def __init__(self, plan: Node, stages: Sequence[StagePlan], buckets: int) -> None:
@@ -131,7 +131,7 @@ def overlaid(rows: DataFrame, readings: Mapping[int, LeafReading], layout: LeafL
     """The tuples of some windows of a layout, by their places, out of timed rows."""
     readable = ["_t IS NOT NULL", *([f"{CORRUPT_COLUMN} IS NULL"] if CORRUPT_COLUMN in rows.columns else [])]
     predicates = [f"({reading.predicate})" for reading in readings.values() if reading.predicate is not None]
-    # A row that no window wants is not expanded.
+    # A row of no window is not expanded.
     wanted = [f"({' OR '.join(predicates)})"] if len(predicates) == len(readings) else []
     frame = rows.where(" AND ".join([*readable, *wanted]))
     if len(readings) == 1:
@@ -159,17 +159,17 @@ def _slots(readings: Mapping[int, LeafReading], layout: LeafLayout) -> list[str]
 
 
 def _by_leaf(texts: Mapping[int, str]) -> str:
-    """A window's expressions are only evaluated for its own tuples: another's may raise."""
+    """Evaluate a window's expressions for its own tuples only: those of other windows may raise."""
     cases = " ".join(f"WHEN {place} THEN {text}" for place, text in texts.items())
     return f"CASE _leaf {cases} END" if texts else "NULL"
 
 
-# In files. Tuples of so many bytes fit into the Sash process, whatever their windows select.
+# The size of files. Tuples of this many bytes fit into the Sash process, whatever their windows select.
 _FEW_BYTES = 32 * 2**20
 
 
 def seems_small(batch: DataFrame, *, unknown: bool) -> bool:
-    """By the size of its files that Spark knows; `unknown` is the answer for other sources."""
+    """Whether the files that Spark knows are small; `unknown` is the answer for other sources."""
     try:
         size = int(batch._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
     except Exception:
@@ -179,7 +179,7 @@ def seems_small(batch: DataFrame, *, unknown: bool) -> bool:
 
 @dataclass(frozen=True)
 class ScanResult:
-    """`tuples` in the layout of each plan; `facts` is what the pass over no pane tables would have given."""
+    """`tuples` in the layout of each plan; `facts` as the pass over no pane tables would give them."""
 
     tuples: list[pa.Table]
     facts: pa.Table
@@ -223,7 +223,7 @@ class Scan:
 
 
 def _facts(corrupt: bool) -> list[str]:
-    """Few and short: Spark interprets them, row by row."""
+    """Few and short expressions: Spark interprets them, row by row."""
     bad = f"{CORRUPT_COLUMN} IS NOT NULL"
     time = f"IF({bad}, NULL, _t)" if corrupt else "_t"
     counted = [f"count({time}) AS good", f"min({time}) AS earliest", f"max({time}) AS latest", "count(1) AS every"]

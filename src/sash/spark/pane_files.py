@@ -4,8 +4,8 @@
 
     files ─► exchange by groups ─► mapInArrow: all windows, all queries ─► what may be in an answer ─► this process
 
-An inquiry is one job, whatever the number of windows and queries. Its tasks are small, and it goes to a pool of its
-own: micro-batches of other streams come first.
+An inquiry is one job, whatever the number of windows and queries. Its tasks are small, and it has its own pool:
+micro-batches of other streams come first.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from sash.spark.stored_rows import literal, local
 from sash.storage.files import stream_bytes
 from sash.storage.window_files import PANE
 
-# A task has about so many rows of panes in memory.
+# A task has about this many rows of panes in memory.
 ROWS_OF_TASK = 400_000
-# Columns travel in pieces of so many rows: a value of Spark's is no longer than 2 GB.
+# Columns travel in pieces of this many rows, because a value in Spark is at most 2 GB long.
 _ROWS_OF_PIECE = 500_000
 _FOUND = pa.schema([("part", pa.int32()), ("failure", pa.string()), ("columns", pa.binary())])
 
@@ -46,18 +46,18 @@ _FOUND = pa.schema([("part", pa.int32()), ("failure", pa.string()), ("columns", 
 
 
 def write_panes(rows: DataFrame, program: PassProgram, place: Path) -> None:
-    """The result of the pass of one pane table, as files by pane."""
+    """Write the result of the pass of one pane table, as files by pane."""
     (table,) = program.tables
     storing = _Storing(program, table)
     stored = rows.where(f"_pane > {UNPARSABLE_PANE}L").mapInArrow(storing, spark_schema(storing.schema))
-    # As few files as have a good size: otherwise each task would write one for each pane.
+    # As few files of a good size as possible: otherwise each task would write one for each pane.
     stored = stored.hint("rebalance", col(PANE)).sortWithinPartitions(PANE)
     stored.write.partitionBy(PANE).parquet(local(place))
 
 
 @dataclass(frozen=True)
 class _Storing:
-    """On an executor: from rows as Spark's aggregation has them to rows as they are stored."""
+    """On an executor: from the rows of Spark's aggregation to stored rows."""
 
     program: PassProgram
     table: PaneTable
@@ -98,10 +98,10 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 def ask_or_blame(
     spark: SparkSession, inquiry: Inquiry, paths: Sequence[Path], rows: int
 ) -> dict[int, list[PartResult]]:
-    """`ask_panes`. If the job fails, each part is asked alone: those that fail again are to blame, and only they fail.
+    """`ask_panes`. If the job fails, each part is asked alone, and only the parts that fail again fail.
 
-    An answer may be too large for this process, a task too large for its executor. Where even counting the rows of the
-    files fails, it is nobody's fault, and raised.
+    An answer may be too large for this process, a task too large for its executor. If even counting the rows of the
+    files fails, no part is to blame, and the error is raised.
     """
     try:
         return ask_panes(spark, inquiry, paths, rows)
@@ -118,7 +118,7 @@ def ask_or_blame(
 
 
 def _check_readable(spark: SparkSession, paths: Sequence[Path], error: Exception) -> None:
-    """Raise an error that no inquiry is to blame for: even the number of rows cannot be had."""
+    """Raise an error that no inquiry causes: even the number of rows cannot be counted."""
     try:
         with answering(spark) as session:
             session.read.parquet(*[literal(local(path)) for path in paths]).count()
@@ -127,7 +127,7 @@ def _check_readable(spark: SparkSession, paths: Sequence[Path], error: Exception
 
 
 def ask_panes(spark: SparkSession, inquiry: Inquiry, paths: Sequence[Path], rows: int) -> dict[int, list[PartResult]]:
-    """What came of an inquiry over files with so many rows, by part; a part may have nothing where there is no row."""
+    """The results of an inquiry over files with this many rows, by part; without rows a part may have no result."""
     with answering(spark) as session:
         found = [literal(local(path)) for path in paths]
         frame = session.read.schema(spark_schema(inquiry.schema)).parquet(*found)
@@ -149,7 +149,7 @@ def _divided(frame: DataFrame, by: Sequence[int], tasks: int) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Reading:
-    """On an executor: the rows of a task to the columns of parts."""
+    """On an executor: from the rows of a task to the columns of parts."""
 
     inquiry: Inquiry
     numbers: Sequence[int]

@@ -41,10 +41,10 @@ _TRIES = 5
 
 
 def start_python_source(writer: DataStreamWriter) -> StreamingQuery:
-    """Start a query whose source is planned by a Python process.
+    """Start a query whose source a Python process plans.
 
-    Spark gives that process ten seconds to call back, which cannot be configured and which a busy machine may need.
-    Until it has called back no tuple was read, so the query is started again.
+    Spark gives that process ten seconds to call back. This limit cannot be changed, and a busy machine may need longer.
+    No tuple was read before the call back, so the query is started again.
     """
     query = writer.start()
     for _ in range(_TRIES - 1):
@@ -65,7 +65,7 @@ class Pipeline:
         self._frame = frame
         self._view = f"_sash_{uuid.uuid4().hex}"
         self._query: StreamingQuery | None = None
-        # By whether it is the pass over numbered tuples.
+        # By whether the pass is over numbered tuples.
         self._programs: dict[bool, tuple[tuple[PaneTable, ...], PassProgram]] = {}
         self._numbering = RowNumbering(stream, frame.sparkSession, frame.schema)
 
@@ -84,7 +84,7 @@ class Pipeline:
     # -- running ---------------------------------------------------------------------------------------
 
     def read_once(self, on_batch: Callable[[DataFrame, int], None]) -> None:
-        """A static DataFrame is one micro-batch."""
+        """Take a static DataFrame as one micro-batch."""
         with in_pool(self._frame.sparkSession, STREAM):
             on_batch(self._frame, 0)
 
@@ -93,11 +93,11 @@ class Pipeline:
     ) -> StreamingQuery:
         """Start the Spark query: at a processing-time interval, or (None) over what is available now.
 
-        `most`: so much of a source that can be limited in one micro-batch (limits.py).
+        `most`: the most input of one micro-batch, if the source can be limited (limits.py).
         """
         frame = self._frame
         if self._stream.source is not None:
-            # Spark takes a directory that has gone for one without new files.
+            # For Spark a missing directory is one without new files.
             opened = open_source(frame.sparkSession, limited(self._stream.source, most), self._stream.declared)
             frame = frame if most is None else opened
         writer = frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", checkpoint.resolve().as_uri())
@@ -114,7 +114,7 @@ class Pipeline:
     # -- one micro-batch -------------------------------------------------------------------------------
 
     def aggregate(self, batch: DataFrame, tables: list[PaneTable]) -> pa.Table:
-        """The one action. Raises what Spark raises: the caller finds out whose expression it was."""
+        """The one action. Raises Spark's error: the caller finds out whose expression failed."""
         program = self._program_for(tables)
         batch.createOrReplaceTempView(self._view)
         try:
@@ -123,7 +123,7 @@ class Pipeline:
             batch.sparkSession.catalog.dropTempView(self._view)
 
     def write_panes(self, batch: DataFrame, table: PaneTable, place: Path) -> None:
-        """What a pane table wants of a micro-batch, left to Spark as files: a directory `_pane=END` for each pane."""
+        """Write a micro-batch's rows for a pane table as files, by Spark: a directory `_pane=END` for each pane."""
         view = f"_sash_{uuid.uuid4().hex}"
         program = PassProgram(self._stream, [table], view, type_name, self._corrupt)
         batch.createOrReplaceTempView(view)
@@ -133,11 +133,11 @@ class Pipeline:
             batch.sparkSession.catalog.dropTempView(view)
 
     def facts(self, result: pa.Table, tables: list[PaneTable]) -> BatchFacts:
-        """The pass's result, now or as the log kept it, sorted out by pane tables."""
+        """The result of the pass, now or from the log, split by pane tables."""
         return split(self._program_for(tables), result)
 
     def scaled(self, result: pa.Table, tables: list[PaneTable], one_in: int) -> pa.Table:
-        """The result of a pass over one tuple in so many, as it would be about over all of them."""
+        """Scale the result of a pass over one tuple in `one_in` to an estimate for all tuples."""
         return scaled(self._program_for(tables), result, one_in)
 
     def aggregate_numbered(
@@ -148,7 +148,7 @@ class Pipeline:
         counted: int,
         tables: list[PaneTable],
     ) -> tuple[pa.Table | None, pa.Table | None]:
-        """For row-based windows: partials of the tuples that the watermark has passed, and those that still wait."""
+        """For row-based windows: partials of the tuples that the watermark has passed, and the waiting tuples."""
         frame = self._numbering.arrived(batch, pending)
         if frame is None:
             return None, None
@@ -179,7 +179,7 @@ class Pipeline:
         return batch if pending is None else self._numbering.arrived(batch, pending)
 
     def jumps(self, batch: DataFrame, reached: Micros | None) -> Jumps | None:
-        """The tuples of a micro-batch that are too far ahead of where the stream has come."""
+        """The tuples of a micro-batch that are too far ahead of the stream."""
         try:
             return jumps(batch, self._stream, reached)
         except Exception:
@@ -187,7 +187,7 @@ class Pipeline:
             raise
 
     def readable(self, batch: DataFrame) -> None:
-        """Read every row of the batch and do nothing with it; SourceError when even that fails."""
+        """Read every row of the batch and do nothing with it; SourceError if even that fails."""
         try:
             batch.selectExpr(f"max({quoted(self._stream.timestamp)})").collect()
         except Exception as error:
@@ -217,7 +217,7 @@ class Pipeline:
 
 
 def _lifts(call: AggregateCall) -> list[LiftedColumn]:
-    """The argument of a holistic aggregate is a key of its pane table: counting it evaluates it."""
+    """The columns to evaluate; a holistic aggregate's argument is a key of its pane table: counting evaluates it."""
     if call.function in HOLISTIC:
         return list(Partial("count", call.argument).lift())
     return [lifted for partial in aggregate_of(call).lift(call.argument, None) for lifted in partial.lift()]

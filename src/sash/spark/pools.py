@@ -1,6 +1,6 @@
 """Work beside the stream: questions, sinks and archives share Spark's cores with micro-batches and do not hold them up.
 
-Two things see to it. Jobs go to pools of Spark's FAIR scheduler, by the thread that starts them:
+Pools and small tasks ensure this. Jobs go to pools of Spark's FAIR scheduler, by the thread that starts them:
 
     pool             what                                              cores that become free
     sash-stream      micro-batches, and all that they wait for         first, as long as it has work for them
@@ -9,11 +9,11 @@ Two things see to it. Jobs go to pools of Spark's FAIR scheduler, by the thread 
     sash-sinks       answers on their way to a sink
     sash-archives    archives that are rewritten
 
-And as Spark takes no core away from a task that runs, questions are cut into small tasks: a micro-batch waits for the
-rest of a task, and not for the rest of a question. In a Spark session of the user's, pools mean what its own
-configuration says (by default FIFO: nothing).
+Spark takes no core away from a running task, so questions are cut into small tasks: a micro-batch waits for the rest of
+a task, not for the rest of a question. In a user's Spark session, the session's configuration decides about pools (by
+default FIFO: no effect).
 
-A question that is told to stop (core/stopping.py) stops its jobs: they have a tag of its own.
+A cancelled question (core/stopping.py) stops its jobs: they have their own tag.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _POOL = "spark.scheduler.pool"
 _TASKS_PER_CORE = 8
 _SMALL_BYTES = str(8 * 2**20)
 _MANY_FILES = "100000"
-# Seconds until jobs are cancelled again: a question that is being planned starts its next one after the first time.
+# Seconds until jobs are cancelled again: a question in planning may start its next job after the first time.
 _CANCEL_AGAIN = 0.1
 
 _beside: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
@@ -47,7 +47,7 @@ _beside: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
 
 @contextmanager
 def in_pool(session: SparkSession, pool: str) -> Iterator[None]:
-    """What this thread starts inside goes to a pool; what a micro-batch waits for stays in the stream's."""
+    """Jobs of this thread go to a pool inside; jobs that a micro-batch waits for stay in the stream's pool."""
     context = session.sparkContext
     before = context.getLocalProperty(_POOL)
     if before == STREAM:
@@ -62,14 +62,14 @@ def in_pool(session: SparkSession, pool: str) -> Iterator[None]:
 
 @contextmanager
 def asking(session: SparkSession) -> Iterator[SparkSession]:
-    """A session on the same Spark for questions: with small tasks, in their pool. Settings are otherwise the same."""
+    """A session on the same Spark for questions: with small tasks, in their pool. Other settings are the same."""
     with in_pool(session, QUESTIONS), _stoppable_jobs(session), _beside_active(session) as other:
         yield other
 
 
 @contextmanager
 def answering(session: SparkSession) -> Iterator[SparkSession]:
-    """The same for panes in the cluster; an execution that a micro-batch waits for has a pool of its own.
+    """The same for panes in the cluster; an execution that a micro-batch waits for has its own pool.
 
     Otherwise the micro-batches of other streams would have to share their cores with it.
     """
@@ -85,7 +85,7 @@ def answering(session: SparkSession) -> Iterator[SparkSession]:
 
 @contextmanager
 def _stoppable_jobs(session: SparkSession) -> Iterator[None]:
-    """What this thread starts inside is cancelled when its question is told to stop."""
+    """Jobs that this thread starts inside are cancelled when their question is cancelled."""
     question = QUESTION.get()
     if question is None:
         yield
@@ -115,12 +115,12 @@ def _beside_active(session: SparkSession) -> Iterator[SparkSession]:
     try:
         yield _session_beside(session)
     finally:
-        # Making a DataFrame makes its session the thread's own: that is to stay the user's.
+        # Making a DataFrame makes its session the thread's own: restore the user's.
         activate(session)
 
 
 def activate(session: SparkSession) -> None:
-    """Make a session the thread's own, in which Spark looks up what it is not told where to look for."""
+    """Make a session the thread's own: Spark looks things up there by default."""
     SparkSession._activeSession = session
     jvm_class = SparkSession._get_j_spark_session_class(session._jvm)
     jvm_class.setActiveSession(session._jsparkSession)
@@ -135,17 +135,17 @@ def _session_beside(session: SparkSession) -> SparkSession:
         found.conf.set("spark.sql.leafNodeDefaultParallelism", tasks)
         found.conf.set("spark.sql.shuffle.partitions", tasks)
         found.conf.set("spark.sql.files.maxPartitionBytes", _SMALL_BYTES)
-        # Adaptive execution would put small partitions together until there is one for each core.
+        # Adaptive execution would merge small partitions until there is one for each core.
         found.conf.set("spark.sql.adaptive.coalescePartitions.parallelismFirst", "false")
         found.conf.set("spark.sql.adaptive.advisoryPartitionSizeInBytes", _SMALL_BYTES)
-        # Many small files are listed here: a job for that would wait for its turn.
+        # The driver lists many small files itself: a job for that would wait for its turn.
         found.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", _MANY_FILES)
         _beside[session] = found
     return found
 
 
 def _take_over_settings(session: SparkSession, other: SparkSession) -> None:
-    """Settings that were made after the session began are not in one that is made from it."""
+    """Copy settings that were made after the session began: a new session does not have them."""
     has = other.conf.getAll
     for name, value in session.conf.getAll.items():
         if name.startswith("spark.sql.") and has.get(name) != value and other.conf.isModifiable(name):
@@ -154,9 +154,9 @@ def _take_over_settings(session: SparkSession, other: SparkSession) -> None:
 
 @contextmanager
 def allocation_file(cores: int) -> Iterator[str]:
-    """The pools as Spark reads them when its context starts; the address of a file that is gone afterwards.
+    """The pools, in the form that Spark reads when its context starts; the file exists only inside.
 
-    The stream's share comes before anybody's weight.
+    The stream's share comes before all weights.
     """
     pools = {STREAM: (4, cores), QUESTIONS: (1, 0), SINKS: (1, 0), ARCHIVES: (1, 0), PANES: (4, 0)}
     lines = [

@@ -1,4 +1,4 @@
-"""What happens to a micro-batch before the pass over it.
+"""The preparation of a micro-batch before the pass.
 
 MAX JUMP   Tuples that are too far ahead of all others are left out: a clock that is wrong must not close everybody's
            panes. In the order of time, tuples follow each other without a gap of more than d, from where the stream
@@ -37,14 +37,14 @@ from sash.spark.lanes import CORRUPT_COLUMN, PassProgram, event_micros
 
 
 def sampled(batch: DataFrame, one_in: int, epoch: int) -> DataFrame:
-    """The tuples that are kept (1: all), with the factor k - 1 that error bars need."""
+    """The kept tuples (1: all), with the factor k - 1 that error bars need."""
     if one_in > 1:
         batch = batch.where(f"pmod(xxhash64(monotonically_increasing_id(), {epoch}L), {one_in}L) = 0")
     return batch.withColumn(SHED_COLUMN, lit(float(one_in - 1)))
 
 
 def scaled(program: PassProgram, result: pa.Table, one_in: int) -> pa.Table:
-    """The result of a pass as it would be, about, if all tuples had been kept."""
+    """Scale the result of a pass to an estimate for all tuples."""
     for name in program.additive_columns:
         place = result.schema.get_field_index(name)
         result = result.set_column(place, result.schema.field(place), _times(result[name], one_in))
@@ -55,7 +55,7 @@ def _times(column: pa.ChunkedArray, factor: int) -> pa.ChunkedArray:
     type = column.type
     if not pa.types.is_decimal(type):
         return pc.multiply(column, pa.scalar(factor, type))
-    # Arrow widens a product's type beyond what 128 bits hold.
+    # Arrow would widen a product's type beyond 128 bits.
     wide = pc.multiply(column.cast(pa.decimal256(50, type.scale)), pa.scalar(factor, pa.decimal256(10, 0)))
     return wide.cast(type)
 
@@ -138,7 +138,7 @@ class RowNumbering:
 
 @dataclass(frozen=True)
 class Stretches:
-    """The tuples of a micro-batch by stretches of time: the first and the last of each, and how many there are."""
+    """The tuples of a micro-batch by stretches of time: the first and the last time of each, and its tuples."""
 
     first: NDArray[np.int64]
     last: NDArray[np.int64]
@@ -147,7 +147,7 @@ class Stretches:
 
 @dataclass(frozen=True)
 class Jumps:
-    """The micro-batch without those that have jumped; how many these are, and the time of the first."""
+    """The micro-batch without the tuples that jumped; how many these are, and the time of the first."""
 
     without: DataFrame
     tuples: int
@@ -155,7 +155,7 @@ class Jumps:
 
 
 def jumps(batch: DataFrame, stream: Stream, reached: Micros | None) -> Jumps | None:
-    """What is too far ahead in a micro-batch of a stream that has come so far; None where nothing is."""
+    """The tuples of a micro-batch that are too far ahead of the stream; None if there are none."""
     assert stream.max_jump is not None
     micros = event_micros(stream)
     # Also of rows that cannot be parsed: whether Spark can tell depends on the columns that it is asked for.
@@ -172,7 +172,7 @@ def jumps(batch: DataFrame, stream: Stream, reached: Micros | None) -> Jumps | N
 
 
 def last_without_gap(found: Stretches, longest: Micros, reached: Micros | None) -> Micros:
-    """The time of the last tuple before the gap; none of the stretches is longer than a gap may be."""
+    """The time of the last tuple before the gap; no stretch is longer than a gap may be."""
     if not len(found.first):
         return 0 if reached is None else reached
     order = np.argsort(found.first)

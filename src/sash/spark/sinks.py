@@ -57,7 +57,7 @@ class Sink:
         self._path = option(options, "path")
         self._is_shared = _is_true(option(options, _SHARED))
         self.name = format if self._path is None else f"{format} {self._path}"
-        # Where answers have directories, which nobody else may write.
+        # The place of the answers' directories, which no other sink may write.
         self.place = None if self._path is None else os.path.normpath(self._path)
         self.digest = hashlib.sha256(json.dumps([format.lower(), sorted(options.items())]).encode()).hexdigest()[:16]
         check_format(session, format)
@@ -71,12 +71,12 @@ class Sink:
                 "write_to('parquet', path='out', shared='true')"
             )
         if self._is_shared:
-            # However the path is written: one thread writes to it.
+            # However the path is spelt, one thread writes to it.
             self.channel = self.place = str(self._local)
 
     @functools.cached_property
     def _local(self) -> Path | None:
-        """Where Arrow writes Parquet files; None: Spark writes."""
+        """The directory in which Arrow writes Parquet files; None: Spark writes."""
         if self._format.lower() != "parquet" or self._path is None or self._options:
             return None
         return _local_path(self._session, self._path)
@@ -86,7 +86,7 @@ class Sink:
         if self._messages is not None:
             self._messages.check(names, by_rows)
             return
-        # Directories are columns to whoever reads them.
+        # Readers take the directories for columns.
         added = ["as_of", *(["rows"] if by_rows and self._path is not None else [])]
         added += ["query"] if self._is_shared else []
         if by_rows and self._is_shared:
@@ -98,7 +98,7 @@ class Sink:
                 )
 
     def write(self, answers: Sequence[AnswerRows]) -> None:
-        """Answers in order: of this sink's query, or of all queries of the channel."""
+        """Write answers in order: of this sink's query, or of all queries of the channel."""
         told = [answer for answer in answers if answer.table.num_rows]
         for names, by_rows in {(tuple(each.table.schema.names), each.rows is not None) for each in told}:
             self.check(names, by_rows)
@@ -109,7 +109,7 @@ class Sink:
                 self._write(told)
 
     def _write_here(self, root: Path, told: Sequence[AnswerRows]) -> None:
-        """Parquet files by Arrow: mostly what the file system takes to create them. Spark takes ten times as long."""
+        """Write Parquet files by Arrow: most of the time is the file system's. Spark takes ten times as long."""
         alike: dict[Any, list[AnswerRows]] = {}
         for each in told:
             alike.setdefault((each.as_of, each.rows), []).append(each)
@@ -120,9 +120,9 @@ class Sink:
                 before = []
             except FileExistsError:
                 before = os.listdir(place)
-            # The last one, if an answer comes twice.
+            # The last one counts if an answer comes twice.
             table = _of_queries(mine, place if _PART in before else None) if self._is_shared else mine[-1].table
-            # Readers pass over the draft, whose name begins with a dot.
+            # Readers skip the draft, whose name begins with a dot.
             with drafted(place / _PART, durable=False) as file:
                 pq.write_table(table, file)
             for name in before:
@@ -145,14 +145,14 @@ class Sink:
             keys["rows"] = pa.array([each.rows for each in told])
         stamped = as_one_table(told, keys)
         numbered = stamped.append_column(_NUMBER, pa.array(range(stamped.num_rows)))
-        # Rows stay in their order: Spark would sort them by directory, and leave those of one as it likes.
+        # Rows stay in their order: Spark would sort them by directory, and give those of one directory any order.
         frame = frame_of(self._session, numbered).coalesce(1).sortWithinPartitions(*keys, _NUMBER).drop(_NUMBER)
         writer = frame.write.format(self._format).partitionBy(*keys).mode("overwrite")
         writer.option("partitionOverwriteMode", "dynamic").options(**self._options).save(path)
 
 
 def _of_queries(answers: Sequence[AnswerRows], place: Path | None) -> pa.Table:
-    """Answers of several queries as of one time, and those of other queries that are in a place already."""
+    """Answers of several queries as of one time, and the answers of other queries that the directory has already."""
     alike: dict[pa.Schema, list[AnswerRows]] = {}
     for each in {answer.query: answer for answer in answers}.values():
         alike.setdefault(each.table.schema, []).append(each)
@@ -165,19 +165,19 @@ def _of_queries(answers: Sequence[AnswerRows], place: Path | None) -> pa.Table:
 
 
 def _is_true(value: object) -> bool:
-    """Of an option that is true or false."""
+    """Whether an option is true."""
     if str(value).lower() not in ("true", "false", "none"):
         raise SashError(f"shared is 'true' or 'false', not '{value}'")
     return str(value).lower() == "true"
 
 
 def _is_plain(schema: pa.Schema) -> bool:
-    """Whether Arrow's Parquet is what Spark's would be; of intervals and nested types it is not."""
+    """Whether Arrow writes the same Parquet as Spark; not for intervals and nested types."""
     return all(any(is_plain(field.type) for is_plain in _PLAIN) for field in schema)
 
 
 def _local_path(session: SparkSession, path: str) -> Path | None:
-    """Where a path is on this machine's file system; None: Spark would take it to another one."""
+    """A path on this machine's file system; None if Spark would use another one."""
     java: Any = session
     found = java._jvm.org.apache.hadoop.fs.Path(path)
     system = found.getFileSystem(java._jsc.hadoopConfiguration())
@@ -185,9 +185,9 @@ def _local_path(session: SparkSession, path: str) -> Path | None:
 
 
 def check_format(session: SparkSession, format: str) -> None:
-    """Spark looks a format up when it first writes: too late for a word that is wrong."""
+    """Check a format: Spark looks it up only at the first write, too late for a wrong word."""
     java: Any = session
-    # Formats of the user's own are looked up there.
+    # Spark looks up the user's own formats there.
     activate(session)
     try:
         finder = java._jvm.org.apache.spark.sql.execution.datasources.DataSource

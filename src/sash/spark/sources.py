@@ -22,7 +22,7 @@ _OWN = {"maxfilespertrigger", "maxbytespertrigger", "maxoffsetspertrigger"}
 
 
 def limit_option(source: Source | None) -> str | None:
-    """The option that limits a source; None: it has none that is known here, or the user has set a limit."""
+    """The option that limits a source; None: no option is known, or the user has set a limit."""
     if source is None or _OWN & {name.lower() for name in source.options}:
         return None
     return _OPTIONS.get(source.format.lower())
@@ -34,7 +34,7 @@ def limited(source: Source, most: int | None) -> Source:
 
 
 def units_in(source: Source | None, batch: DataFrame, rows: int) -> int:
-    """How much a micro-batch of some rows has, in what the source's limit counts; 0 where there is none."""
+    """The size of a micro-batch in the unit of the source's limit; 0 without a limit."""
     option = limit_option(source)
     if option is None:
         return 0
@@ -42,14 +42,14 @@ def units_in(source: Source | None, batch: DataFrame, rows: int) -> int:
 
 
 def _bytes_of(batch: DataFrame) -> int:
-    """The size of its files; of anything else Spark says something huge."""
+    """The size of its files; for other sources Spark gives a huge number."""
     size = int(batch._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
     return size if size < 2**62 else 0
 
 
-# Text formats that can tell a row they could not parse from one whose columns are NULL.
+# Text formats that distinguish an unparsed row from one whose columns are NULL.
 _REPORTS_CORRUPT = {"csv", "json", "xml"}
-# Formats that do not say what their columns are, or would have to read everything to find out.
+# Formats without a schema, or with one that Spark would have to read all files for.
 _NEEDS_COLUMNS = {*_REPORTS_CORRUPT, "parquet", "orc", "avro"}
 
 

@@ -1,7 +1,7 @@
-"""Whose fault an error in a micro-batch is: the data's and an expression's, or that of the machines it ran on.
+"""The cause of an error in a micro-batch: data and expressions, or the machines.
 
-The first would come again with the next attempt, so the query has failed. The second may be over by then: the stream
-stops, and the micro-batch is replayed.
+The first kind would come again with the next attempt, so the query has failed. The second kind may be over by then: the
+stream stops, and the micro-batch is replayed.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import re
 
 from sash.core.errors import CheckpointError, SashError, SourceError
 
-# Data exceptions, and what raise_error raises.
+# Data exceptions, and those of raise_error.
 _OF_DATA = re.compile(r"SQLSTATE: (22|P0)")
 _UNREADABLE = re.compile(r"error while reading file (\S+?)\.?(?:\s|$)")
-# What Spark says of a query that has ended is around the reason.
+# Spark's message about an ended query surrounds the reason.
 _ENDED = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: (.*?)(?: SQLSTATE: XXKST)?$")
 _GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
 _DISK_FULL = "No space left on device"
@@ -27,7 +27,7 @@ _OF_MACHINES = {
 
 
 def is_of_data(error: BaseException) -> bool:
-    """Whether another attempt would end the same."""
+    """Whether another attempt would fail in the same way."""
     if isinstance(error, OSError | CheckpointError | MemoryError):
         return False
     if isinstance(error, SashError):
@@ -43,7 +43,7 @@ def is_of_data(error: BaseException) -> bool:
 
 
 def first_line(error: BaseException) -> str:
-    """The message of a Spark error without its stack trace; where Java has wrapped it, that of the innermost."""
+    """The message of a Spark error without its stack trace; if Java has wrapped it, the innermost message."""
     text = str(error).strip()
     raised = raised_in_worker(text)
     if raised is not None:
@@ -53,12 +53,12 @@ def first_line(error: BaseException) -> str:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Wherever in the error Spark says so."""
+    """Whether Spark says so, anywhere in the error."""
     return _DISK_FULL in first_line(error) or _DISK_FULL in str(error)
 
 
 def disk_full(stream: str, *places: object) -> SourceError:
-    """Neither the source nor a query is to blame. Spark does not say which file it was, so the places are named."""
+    """Neither the source nor a query is to blame. Spark does not name the file, so the error names the places."""
     where = " or ".join(map(str, (*places, "spark.local.dir (its temporary files)")))
     return SourceError(
         f"stream '{stream}' stopped: Spark cannot write to {where}: {_DISK_FULL}; what was committed before is whole, "
@@ -67,11 +67,11 @@ def disk_full(stream: str, *places: object) -> SourceError:
 
 
 def file_of(error: BaseException) -> str:
-    """The file that Spark could not read, in parentheses; nothing where it does not say."""
+    """The file that Spark could not read, in parentheses; empty if Spark does not say."""
     found = _UNREADABLE.search(str(error))
     if found is None:
         return ""
-    # Spark plans by what is there, also a micro-batch that it brings again.
+    # Spark plans by the existing files, also when it brings a micro-batch again.
     gone = "; put it back before the next start, which goes on without it" if _GONE in str(error) else ""
     return f" (file {found[1]}{gone})"
 
@@ -82,7 +82,7 @@ def never_called_back(error: BaseException | None) -> bool:
 
 
 def raised_in_worker(text: str) -> str | None:
-    """What a Python worker raised, as its traceback ends."""
+    """The exception of a Python worker, from the end of its traceback."""
     lines = text.splitlines()
     at = next((i for i, line in enumerate(lines) if line.strip().startswith("Traceback (most recent call last)")), None)
     raised = [] if at is None else [line for line in lines[at + 1 :] if line and not line.startswith((" ", "\t"))]
@@ -90,7 +90,7 @@ def raised_in_worker(text: str) -> str | None:
 
 
 def _innermost(error: BaseException) -> str | None:
-    """py4j only says which call failed; the exception in Java knows why."""
+    """The innermost message: py4j only names the failed call; the exception in Java has the reason."""
     cause = getattr(error, "java_exception", None)
     if cause is None:
         return None

@@ -1,4 +1,4 @@
-"""Sash's own Spark session, and what it asks of the JVM."""
+"""Sash's own Spark session, and the options of its JVM."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from sash.spark.pools import allocation_file
 
 logger = logging.getLogger("sash.spark")
 
-# What answers depend on.
+# Settings that answers depend on.
 _ALWAYS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-# What spark-submit, spark-defaults.conf and PYSPARK_SUBMIT_ARGS may say otherwise.
+# Settings that spark-submit, spark-defaults.conf and PYSPARK_SUBMIT_ARGS may change.
 _UNLESS_GIVEN = {
     "spark.ui.enabled": "false",
     # Fewer and larger pieces on the way to Python.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    # What goes on beside the stream has pools of its own (pools.py).
+    # Work beside the stream has its own pools (pools.py).
     "spark.scheduler.mode": "FAIR",
     # Renames on a local disk without forking a process per file: 50 ms instead of 120 ms per micro-batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -45,9 +45,9 @@ _JVM_OPTION = "-XX:-DontCompileHugeMethods"
 
 _users = 0
 _ours: SparkSession | None = None
-# What the JVM of this process was started with; it outlives its Spark sessions.
+# The packages with which this process's JVM was started; the JVM outlives its Spark sessions.
 _packages: frozenset[str] = frozenset()
-# The program was started by spark-submit, whose JVM is there already.
+# Set if spark-submit started the program: its JVM exists already.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _NO_NAME = "pyspark-shell"
 # Packages by a short name.
@@ -62,10 +62,10 @@ def acquire_own_session(memory: str = "2g", packages: Sequence[str] = ()) -> Spa
     """
     global _users, _ours
     wanted = _wanted(packages)
-    # Workers must run the Python that runs now: an environment that is not activated gives them another one.
+    # Workers must run the current Python: without an activated environment they would run another one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if _users == 0 and SparkContext._active_spark_context is not None:
-        # Somebody else's session in this process: used as it is, and never ended by us.
+        # Another owner's session in this process: we use it unchanged, and never end it.
         existing = SparkSession.builder.getOrCreate()
         check_borrowed(existing)
         return existing
@@ -79,7 +79,7 @@ def acquire_own_session(memory: str = "2g", packages: Sequence[str] = ()) -> Spa
             f"Spark did not start: {error}; Sash needs Java 17 or later (JAVA_HOME, or java on the PATH){fetched}"
         ) from error
     session.sparkContext.setLogLevel("FATAL")
-    # Expressions that fail are reported as the error of their query, not as a log of Spark's.
+    # Failed expressions are reported as the error of their query, not in Spark's log.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     _users += 1
     _ours = session
@@ -87,16 +87,16 @@ def acquire_own_session(memory: str = "2g", packages: Sequence[str] = ()) -> Spa
 
 
 def _start_jvm(memory: str, packages: Sequence[str]) -> None:
-    """With what only a JVM that starts can take; spark-submit has started its own."""
+    """Start the JVM with the options that only a starting JVM can take; spark-submit has started its own."""
     if SparkContext._gateway is not None or _SUBMITTED in os.environ:
         return
-    # Weaker than any other place where a user can name these.
+    # Weaker than any other place where a user can set these.
     os.environ.setdefault("SPARK_DRIVER_MEMORY", memory)
     options = os.environ.get("SPARK_SUBMIT_OPTS", "")
     if _JVM_OPTION not in options:
         os.environ["SPARK_SUBMIT_OPTS"] = f"{_JVM_OPTION} {options}".strip()
     if not names_a_master():
-        # A machine need not be able to look up its own name. Executors elsewhere would look for the driver there.
+        # A machine need not be able to look up its own name. But remote executors would look for the driver there.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf(loadDefaults=False)
     if packages:
@@ -105,7 +105,7 @@ def _start_jvm(memory: str, packages: Sequence[str]) -> None:
 
 
 def names_a_master() -> bool:
-    """Whether the environment or a file says where Spark is to run."""
+    """Whether the environment or a file names the master of Spark."""
     home = os.environ.get("SPARK_HOME", os.path.dirname(pyspark.__file__))
     defaults = Path(os.environ.get("SPARK_CONF_DIR", f"{home}/conf")) / "spark-defaults.conf"
     said = [os.environ.get("PYSPARK_SUBMIT_ARGS", ""), defaults.read_text() if defaults.is_file() else ""]
@@ -126,7 +126,7 @@ def _builder(unless_given: Mapping[str, str]) -> SparkSession.Builder:
 
 
 def _wanted(packages: Sequence[str]) -> list[str]:
-    """Their coordinates. Only a JVM that starts takes packages."""
+    """The coordinates of packages. Only a starting JVM takes packages."""
     global _packages
     wanted = [_KNOWN.get(package, package) for package in packages]
     if wanted and _SUBMITTED in os.environ:
@@ -153,7 +153,7 @@ def release_own_session() -> None:
 
 
 def check_borrowed(session: SparkSession, packages: Sequence[str] = ()) -> None:
-    """Answers are finished in UTC and by ANSI rules; a borrowed session that differs is worth a warning."""
+    """Warn about a borrowed session with other settings: answers are finished in UTC and by ANSI rules."""
     if packages:
         raise SashError("packages are for the Spark session that Sash starts; yours has what it was started with")
     wanted = {"spark.sql.session.timeZone": ("UTC", "Etc/UTC"), "spark.sql.ansi.enabled": ("true",)}

@@ -1,10 +1,10 @@
-"""One step of one bucket: from its state before an epoch and what arrived, to its changes and its state after.
+"""One step of one bucket: from its state before an epoch and the new tuples, to its changes and its state after.
 
 A job is a value with everything that its buckets need: the plan and its stages, the manifests of the buckets, the
-epoch, what this epoch needs of the tables that are joined. It may run twice (a lost executor, speculation): it reads
-what the last committed epoch left and writes files named by this one, so the second run does the same.
+epoch, and the rows of joined tables for this epoch. It may run twice (a lost executor, speculation): it reads the files
+of the last committed epoch and writes files named by this one, so the second run does the same.
 
-The buckets of all stages are numbered through: stage 1 has the first ones.
+The buckets of all stages are numbered consecutively: stage 1 has the first ones.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from sash.plan.stages import EVERYWHERE, StagePlan
 from sash.spark.leaves import LeafLayout
 
 BUCKET = "_bucket"
-# Of a bucket: its number, how many results its join gave, how many rows its state has, how many tuples of each of the
-# plan's windows were too late, and its new manifest. Of a divided bucket the first share reports; the others have its
-# number, their own, the results, and the rows that they have added to its state and where their chunks are.
+# The report of a bucket: its number, the number of its join's results, the number of its state's rows, how many tuples
+# of each of the plan's windows were too late, and its new manifest. The first share of a divided bucket reports; the
+# others report its number, their own number, the results, and their additions to the state: rows and places of chunks.
 Report = dict[str, Any]
 
 
@@ -66,11 +66,11 @@ class Job:
     strategy: str
     partitions: int | None
     shares: Mapping[int, int] = field(default_factory=dict)
-    # How the answer's changes are put together before they leave their buckets.
+    # How the answer's changes are combined before they leave their buckets.
     fold: Fold | None = None
 
     def run(self, table: pa.Table) -> tuple[Changes, list[Report]]:
-        """All buckets of all stages in this process, undivided, over the tuples of all windows."""
+        """Run all buckets of all stages in this process, undivided, over the tuples of all windows."""
         stages = [self.stage(place) for place in range(len(self.stages))]
         reports: list[Report] = []
         leaf, buckets = (np.asarray(table[name], dtype=np.int64) for name in ("_leaf", BUCKET))
@@ -85,7 +85,7 @@ class Job:
         return run_stages(self.stages, self.buckets, step), reports
 
     def tasks(self, place: int) -> list[tuple[Bucket, Share]]:
-        """What there is to do for the stage at a place: its buckets, or shares of them."""
+        """The tasks of the stage at a place: its buckets, or shares of them."""
         first, number = self._first(place), self.buckets[place]
         shares = [self.shares.get(first + bucket, 1) for bucket in range(number)]
         return [(Bucket(bucket, number), Share(share, of)) for bucket, of in enumerate(shares) for share in range(of)]
@@ -97,7 +97,7 @@ class Job:
         self, stage: Stage, place: int, bucket: Bucket, table: pa.Table, exchanged: Mapping[str, Changes],
         share: Share = WHOLE,
     ) -> tuple[Changes, Report]:  # fmt: skip
-        """One bucket of the stage at a place, with the tuples of its windows and the changes from the stages below."""
+        """Step one bucket of the stage at a place, with its windows' tuples and the changes from the stages below."""
         directory, epoch = Path(self.directory), self.epoch
         number = self._first(place) + bucket.number
         state = bucket_state.load(directory, number, self.manifests.get(number))
@@ -105,7 +105,7 @@ class Job:
         advance = partial(stage.step, state, arrivals, epoch.low, epoch.high, self.tables)
         changes, after = advance(exchanged=exchanged, bucket=bucket, share=share, begins=epoch.begins)
         report = {"bucket": number, "results": after.results}
-        # What is written depends on how a bucket is divided: a lost task of another attempt must not write over it.
+        # Files depend on how a bucket is divided: a lost task of another attempt must not overwrite them.
         divided = f"-{share.number}of{share.of}" if share.of > 1 else ""
         name = f"{epoch.number:09d}-{number}{divided}.arrow"
         if share.number > 0:
@@ -121,9 +121,9 @@ class Job:
     def _arrivals(
         self, stage: Stage, at: int, bucket: Bucket, table: pa.Table
     ) -> tuple[dict[int, Arrivals], list[int]]:
-        """The tuples of each window in order of arrival, without those that are too late, and how many these are.
+        """The tuples of each window in order of arrival, without late ones, and how many are late.
 
-        Those that go to every bucket are counted in the first.
+        The first bucket counts the tuples that go to every bucket.
         """
         leaf, ts = (np.asarray(table[name], dtype=np.int64) for name in ("_leaf", "_t"))
         arrival = np.asarray(table["_arrival"], dtype=np.int64)
@@ -142,7 +142,7 @@ class Job:
 
 
 def manifests_of(reports: Iterable[Report]) -> dict[int, Manifest]:
-    """The manifests of all buckets, with what the shares of divided ones have added."""
+    """The manifests of all buckets, with the additions of divided ones' shares."""
     every = sorted(reports, key=lambda report: report.get("share", 0))
     found = {report["bucket"]: report["manifest"] for report in every if "manifest" in report}
     for report in every:

@@ -1,7 +1,7 @@
-"""The rows of a micro-batch as they are stored for one-time questions: brought to the driver, or left to Spark.
+"""The rows of a micro-batch that are stored for one-time questions: on the driver, or in Spark's files.
 
-Left to Spark, they are Parquet files: the stream's columns, event time, and what puts rows of one time in order, the
-epoch and the place in it. Rows of one sub-window are in one directory.
+Spark's files are Parquet: the stream's columns, event time, and the order of rows of one time: the epoch and the place
+in it. Rows of one sub-window are in one directory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sash.spark.lanes import CORRUPT_COLUMN, pane_end
 from sash.spark.leaves import timed
 from sash.spark.sources import spark_schema
 
-# Event time and what comes after it in the order of stored rows.
+# The order of stored rows: event time, epoch, arrival.
 ORDER = ("_t", "_epoch", "_arrival")
 
 
@@ -33,17 +33,17 @@ def rows_to_keep(batch: DataFrame, stream: Stream, time: str, oldest: Micros) ->
 
 
 def write_rows(batch: DataFrame, stream: Stream, oldest: Micros, epoch: int, length: Micros, place: Path) -> None:
-    """The same rows to files, by sub-windows of a length: a directory `_pane=END` for each."""
+    """Write the same rows to files, by sub-windows of a length: a directory `_pane=END` for each."""
     rows = _storable(batch, stream, oldest).selectExpr(
         *_columns(stream), "_t", f"{epoch}L AS _epoch", "_arrival", f"{pane_end(stream, length)} AS _pane"
     )
-    # As few files as have a good size: otherwise each task would write one for each sub-window.
+    # As few files of a good size as possible: otherwise each task would write one for each sub-window.
     rows = rows.hint("rebalance", col("_pane")).sortWithinPartitions("_pane", *ORDER)
     rows.write.partitionBy("_pane").parquet(local(place))
 
 
 def stored_rows(spark: SparkSession, stream: Stream, paths: Iterable[Path]) -> DataFrame:
-    """The rows of files that were written so, with the columns of ORDER."""
+    """The rows of such files, with the columns of ORDER."""
     order = [StructField(name, LongType()) for name in ORDER]
     schema = StructType([*spark_schema(stream.schema).fields, *order])
     found = [literal(local(path)) for path in paths]
@@ -55,18 +55,18 @@ def ordered(rows: DataFrame) -> DataFrame:
 
 
 def latest_time(rows: DataFrame) -> Micros | None:
-    """The time of the youngest row; None where there is none."""
+    """The time of the youngest row; None without a row."""
     ((latest,),) = rows.selectExpr("max(_t)").collect()
     return None if latest is None else int(latest)
 
 
 def last_rows(rows: DataFrame, lag: int, number: int) -> DataFrame:
-    """So many rows, the youngest ones but for `lag`."""
+    """The `number` youngest rows before the last `lag` ones."""
     return rows.orderBy(*map(desc, ORDER)).offset(lag).limit(number)
 
 
 def last_rows_of_each(rows: DataFrame, partition: Iterable[str], lag: int, reach: int) -> DataFrame:
-    """Of each partition, the rows from the youngest but `lag` to the one that is `reach` back."""
+    """The rows of each partition from the youngest but `lag` to the one that is `reach` back."""
     by, order = ", ".join(map(quoted, partition)), ", ".join(f"{name} DESC" for name in ORDER)
     ranked = rows.selectExpr("*", f"row_number() OVER (PARTITION BY {by} ORDER BY {order}) AS _n")
     return ranked.where(f"_n > {lag} AND _n <= {reach}")
@@ -96,5 +96,5 @@ def local(path: Path) -> str:
 
 
 def literal(path: str) -> str:
-    """Spark takes a path for a pattern."""
+    """Escape a path: Spark takes a path for a pattern."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)

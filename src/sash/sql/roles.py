@@ -1,4 +1,4 @@
-"""Which columns of an answer say what a row is about, and which say how much: what a chart needs to know."""
+"""Which columns of an answer identify a row, and which are numbers: for charts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-# Their first column is the item; the number of their argument that it is.
+# Aggregates whose first column is the item, with the place of the item among the arguments.
 _ITEMS = {"TOP": 1, "FREQUENT": 1, "HISTOGRAM": 0, "APPROX_TOP": 1}
 
 
 def value_columns(tree: exp.Expr, schema: pa.Schema) -> list[str]:
-    """The numbers of an answer, without those that it is grouped by; a query that only has such has no others.
+    """The numbers of an answer without its keys; if all numbers are keys, there are none.
 
     >>> from sash.sql import parse
     >>> text = "SELECT src, port % 10 AS p, SUM(x) AS t FROM s [WINDOW 1 min SLIDE 1 sec] GROUP BY src, port % 10"
@@ -25,12 +25,12 @@ def value_columns(tree: exp.Expr, schema: pa.Schema) -> list[str]:
 
 
 def key_columns(schema: pa.Schema, values: Sequence[str]) -> list[str]:
-    """The rest."""
+    """The columns that are no numbers to draw."""
     return [name for name in schema.names if name not in values and not name.startswith("_")]
 
 
 def is_list(tree: exp.Expr) -> bool:
-    """Whether its rows are items, the first before the others: TOP and its like."""
+    """Whether the rows are items in order: TOP and its like."""
     return any(_items(item.unalias()) for select in tree.find_all(exp.Select) for item in select.expressions)
 
 
@@ -39,13 +39,13 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def _key_columns(tree: exp.Expr, columns: list[str]) -> set[str]:
-    """The names, in small letters, of what is grouped by, joined by, or counted as an item, anywhere in a query."""
+    """The lower-case names of columns that a query groups by, joins by, or counts as items, anywhere in it."""
     grouped = [each for group in tree.find_all(exp.Group) for each in group.expressions]
     written = {each.sql() for each in grouped}
     names = {each.name for each in grouped if isinstance(each, exp.Column)}
     for select in tree.find_all(exp.Select):
         for place, item in enumerate(select.expressions):
-            # GROUP BY 1, or by an expression: the answer has a name for it, if need be by its place.
+            # GROUP BY 1, or by an expression: find the answer's name for it, by its place if necessary.
             if item.unalias().sql() in written or str(place + 1) in written:
                 names.add(item.alias_or_name or columns[min(place, len(columns) - 1)])
             names |= _items(item.unalias())

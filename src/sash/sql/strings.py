@@ -13,7 +13,7 @@ _PATTERN = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})|\\([0-3][0-7]{2}
 
 
 def unquote(written: str) -> str:
-    r"""The value of a literal as it stands in a statement; ValueError where an escape is no character.
+    r"""The value of a literal in a statement; ValueError if an escape is no character.
 
     >>> unquote(r"'it\'s'"), unquote(r"r'\d+'"), unquote(r"'\\d+'")
     ("it's", '\\d+', '\\d+')
@@ -42,7 +42,7 @@ def _character(code: int) -> str:
 
 
 def _whole(text: str) -> str:
-    """Halves of a character, as Java writes those beyond the first 65,536, put together."""
+    """Join surrogate halves, as Java writes characters beyond the first 65,536."""
     try:
         return text.encode("utf-16", "surrogatepass").decode("utf-16") if not text.isascii() else text
     except UnicodeDecodeError:

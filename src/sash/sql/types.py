@@ -10,7 +10,7 @@ from sqlglot import exp
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
-# What INTERVAL yields: only ever added to or taken from a date or timestamp.
+# The type of INTERVAL, which is only added to or subtracted from a date or timestamp.
 DAY_TIME_INTERVAL = pa.duration("us")
 YEAR_MONTH_INTERVAL = pa.month_day_nano_interval()
 
@@ -53,7 +53,7 @@ KNOWN = ", ".join([*(name for name, _ in _NAMES[:12]), "DECIMAL(p,s)"])
 
 
 def spark_name(type: pa.DataType) -> str:
-    """An Arrow type as Spark's DDL writes it; ValueError for one that Spark has not.
+    """An Arrow type in Spark's DDL; ValueError for a type that Spark does not have.
 
     >>> spark_name(pa.decimal128(10, 2)), spark_name(pa.list_(pa.int32()))
     ('DECIMAL(10,2)', 'ARRAY<INT>')
@@ -78,7 +78,7 @@ def spark_schema(schema: pa.Schema) -> str:
 
 
 def arrow_type(tree: exp.Expr) -> pa.DataType:
-    """The Arrow type of a parsed Spark type; ValueError with what was expected otherwise."""
+    """The Arrow type of a parsed Spark type; ValueError with the expected types otherwise."""
     if not isinstance(tree, exp.DataType):
         raise ValueError(f"expected a type ({KNOWN})")
     if tree.this == _T.DECIMAL:
@@ -117,7 +117,7 @@ _RESERVED = frozenset(_RESERVED_WORDS.split())
 
 
 def identifier(name: str) -> str:
-    """A name, in backquotes only where it must be.
+    """A name, in backquotes only if necessary.
 
     >>> identifier("src"), identifier("my col"), identifier("order")
     ('src', '`my col`', '`order`')

@@ -1,1 +1,1 @@
-"""Where panes and checkpoints live: group dictionaries, the ring of closed panes, epoch files and their manifest."""
+"""Storage of panes and checkpoints: group dictionaries, the ring of closed panes, epoch files, their manifest."""

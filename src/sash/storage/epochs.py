@@ -1,15 +1,15 @@
-"""The epoch log of a stream: what each micro-batch brought, made recoverable by one atomic manifest.
+"""The epoch log of a stream: the entries of its micro-batches, made recoverable by one atomic manifest.
 
     manifest.json ──► snapshot 40 ──► entry 41 ──► entry 42 ──► entry 43        (all of them immutable files)
          ▲     └────► previous-40.json ──► snapshot 24 ──► entry 25 ──► .. entry 39
          └ replaced atomically: an entry exists when the manifest names it, and not before
 
-Recovery loads the snapshot and applies the entries again; the engine is deterministic, so that gives the state the
-stream had. Every SNAPSHOT_EVERY entries the state is written as a whole; what came before the snapshot before it goes.
-An intent says which version of the catalog a micro-batch sees, so that a replay after a crash sees the same queries.
+Recovery loads the snapshot and applies the entries again; the engine is deterministic, so that gives the state of the
+stream. Every SNAPSHOT_EVERY entries the whole state is written; files before the previous snapshot are removed. An
+intent stores the version of the catalog for a micro-batch, so that a replay after a crash sees the same queries.
 
-Every file has a checksum, a table's in the manifest. A damaged snapshot is gone back behind. A damaged last entry is
-taken back if Spark brings its micro-batch again. Anything else that is damaged is refused, by its name.
+Every file has a checksum, a table's in the manifest. Behind a damaged snapshot, recovery uses the one before it. A
+damaged last entry is taken back if Spark brings its micro-batch again. Any other damage is refused, by file name.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ logger = logging.getLogger("sash.storage")
 SNAPSHOT_EVERY = 16
 # A table of this name in an entry is in no snapshot: its rows stay as long as a reader needs them (see `compact`).
 LASTING = "kept"
-# Nothing happened before this: whatever is lasting is needed.
+# Before every event time: all lasting rows are needed.
 KEEP_ALL = -(2**62)
 _MANIFEST, _INTENT = "manifest.json", "intent.json"
 Record = dict[str, Any]
@@ -61,7 +61,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """`lasting` are the lasting tables as of a snapshot that was read; who writes one leaves that to the log."""
+    """`lasting` are the lasting tables as of a snapshot that was read; the log adds them when one is written."""
 
     epoch: int
     version: int
@@ -84,7 +84,7 @@ class EpochLog:
         make_directory(directory)
         self._directory = directory
         self._manifest: Record = {"number": 0, "epoch": -1, "snapshot": None, "entries": [], "previous": None}
-        # Recovery goes back behind the snapshot, which is damaged, to this one and its entries.
+        # The snapshot is damaged: recovery begins with this earlier one and its entries.
         self._back: Record | None = None
         if self._path(_MANIFEST).exists():
             self._manifest = self._read_facts(_MANIFEST, self._manifest)
@@ -97,7 +97,7 @@ class EpochLog:
 
     @property
     def committed(self) -> int:
-        """The last micro-batch that is in the state; -1 before the first."""
+        """The last micro-batch in the state; -1 before the first."""
         return int(self._manifest["epoch"])
 
     @property
@@ -106,14 +106,14 @@ class EpochLog:
 
     @property
     def oldest_version(self) -> int | None:
-        """No recovery asks for an older version of the catalog; None while nothing is committed."""
+        """The oldest version of the catalog that a recovery needs; None while nothing is committed."""
         if self._manifest["previous"] is not None:
             return int(self._manifest["previous"]["version"])
         return _first_version(self._manifest)
 
     @property
     def newest_version(self) -> int:
-        """Micro-batches have seen this version of the catalog."""
+        """The newest version of the catalog that a micro-batch has seen."""
         path = self._path(_INTENT)
         intended = self._read_facts(_INTENT, ("epoch", "version"))["version"] if path.exists() else 0
         seen = [*([self._manifest["snapshot"]] if self._manifest["snapshot"] else []), *self._manifest["entries"]]
@@ -122,7 +122,7 @@ class EpochLog:
     # -- writing ---------------------------------------------------------------------------------------
 
     def intend(self, epoch: int, version: int) -> int:
-        """The catalog version that a micro-batch is to see: that of its first attempt, else the given one."""
+        """The catalog version of a micro-batch: that of its first attempt, else the given one."""
         path = self._path(_INTENT)
         if path.exists():
             before = self._read_facts(_INTENT, ("epoch", "version"))
@@ -141,7 +141,7 @@ class EpochLog:
         self._commit({**self._manifest, "number": number, "epoch": entry.epoch, "entries": entries})
 
     def compact(self, snapshot: Snapshot, edge: int = KEEP_ALL) -> None:
-        """Replace all entries by a snapshot of the state that they led to; keep them to go back to.
+        """Replace all entries by a snapshot of their state; keep them in case the snapshot is damaged.
 
         Rows of lasting tables stay if their entries say (`lasts`) that they matter beyond `edge`.
         """
@@ -161,14 +161,14 @@ class EpochLog:
 
     @property
     def _base(self) -> Record:
-        """From where recovery would start now: a snapshot, and the entries after it."""
+        """Where recovery would begin now: a snapshot, and the entries after it."""
         entries = self._manifest["entries"]
         if self._back is not None:
             return {"snapshot": self._back["snapshot"], "entries": [*self._back["entries"], *entries]}
         return {"snapshot": self._manifest["snapshot"], "entries": entries}
 
     def _write_previous(self, name: str, base: Record) -> Record:
-        """Put what is gone back to into a file of its own: the manifest, which is written often, has only names."""
+        """Write the earlier base into its own file: the manifest, which is written often, has only names."""
         write_facts(self._path(name), base)
         version = _first_version(base)
         return {"file": name, "names": sorted({name, *_names(base)}), "version": 0 if version is None else version}
@@ -186,7 +186,7 @@ class EpochLog:
         self._manifest = manifest
 
     def _remove_orphans(self) -> None:
-        """Files that no manifest names: left by a crash between a write and its commit, or compacted away."""
+        """Remove files that no manifest names: left by a crash between a write and its commit, or compacted away."""
         previous = self._manifest["previous"]
         named = {*_names(self._manifest), *(previous["names"] if previous is not None else [])}
         for path in self._directory.iterdir():
@@ -197,7 +197,7 @@ class EpochLog:
     # -- reading ---------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot | None:
-        """Where recovery starts, with `entries`; None is the beginning. A damaged one is gone back behind."""
+        """Where recovery begins, with `entries`; None is the beginning. If it is damaged, the snapshot before it."""
         self._back = None
         try:
             return self._read_snapshot(self._manifest["snapshot"])
@@ -224,13 +224,13 @@ class EpochLog:
         return Snapshot(record["epoch"], record["version"], record["state"], tables, lasting)
 
     def entries(self) -> Iterator[Entry]:
-        """What came after `snapshot`."""
+        """The entries after `snapshot`."""
         for record in self._base["entries"]:
             tables = {name: self._read_table(file) for name, file in record["files"].items()}
             yield Entry(record["kind"], record["epoch"], record["version"], record["facts"], tables)
 
     def _take_back_if_torn(self, replays: Callable[[int], bool]) -> None:
-        """A last entry that is damaged is as good as not committed, if Spark is not sure about it either."""
+        """Take back a damaged last entry, as if it were not committed, if Spark brings its micro-batch again."""
         entries, snapshot = self._manifest["entries"], self._manifest["snapshot"]
         if not entries or entries[-1]["kind"] != "batch" or not replays(entries[-1]["epoch"]):
             return
@@ -275,7 +275,7 @@ def _names(base: Record) -> Iterator[str]:
 
 
 def _lasting(base: Record) -> list[Lasting]:
-    """The files of lasting tables, and until when each is needed."""
+    """The files of lasting tables, each with the time until which it is needed."""
     having = [record for record in base["entries"] if LASTING in record["files"]]
     fresh = [(record["files"][LASTING], record["facts"]["lasts"], 0) for record in having]
     snapshot = base["snapshot"]

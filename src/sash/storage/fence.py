@@ -69,7 +69,7 @@ class Fence:
         self._write({"pid": os.getpid(), "jvm": pid, "jvm_started": process_start(pid)})
 
     def _write(self, owner: dict[str, object]) -> None:
-        # Written over in one go and never cut: a process that is killed here leaves a record that can be read.
+        # Overwritten in one call and never truncated: a process that is killed here leaves a readable record.
         text = json.dumps(owner).ljust(_RECORD_BYTES)
         with written(self._path):
             with around("write", self._path):
@@ -85,11 +85,11 @@ class Fence:
         try:
             self._write({})
         finally:
-            # On a full disk as well.
+            # Also on a full disk.
             self.drop()
 
     def drop(self) -> None:
-        """Drop the lock and leave the record, as the system does when a process dies: the next owner reads it."""
+        """Drop the lock and keep the record, as the system does when a process dies: the next owner reads it."""
         self._file.close()
 
 
@@ -98,7 +98,7 @@ def _opened(path: Path) -> TextIO:
 
 
 def process_start(pid: int) -> str | None:
-    """When a process started, as the system counts it: tells a process from a later one with the same number."""
+    """The system's start time of a process: distinguishes it from a later process with the same number."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

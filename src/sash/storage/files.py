@@ -1,11 +1,10 @@
 """Durable files: a file is wholly there or not there at all, and damage is noticed.
 
-Files that others write, such as Spark's executors, have sizes and checksums that somebody wrote down. A size is looked
-at whenever that is asked for; a checksum costs a pass over the file, so it is looked at once in a process, when the
-file is about to be read as a whole.
+Files of other writers, such as Spark's executors, have recorded sizes and checksums. Sizes are compared on demand; a
+checksum costs a pass over the file, so it is compared once in a process, when the file is about to be read as a whole.
 
-Files of lasting tables are put together as they grow old: sixteen of a level become one of the next, so that a window
-of a day has a few dozen files. They stay in the order in which their rows came.
+Files of lasting tables are merged as they grow old: sixteen of a level become one of the next, so that a window of a
+day has a few dozen files. They stay in the order of their rows.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from sash.core.errors import CheckpointError
 from sash.core.events import report
 from sash.core.faults import around
 
-# How many bytes of a file a pass over it has in memory.
+# The bytes of a file that a pass has in memory.
 _PIECE = 1 << 20
 
 
@@ -47,18 +46,18 @@ def checksum_of(path: Path) -> int:
 
 
 class Seals:
-    """Which files are known to be intact. Safe from any thread: two threads may check the same file."""
+    """The files that are known to be intact. Safe from any thread: two threads may check the same file."""
 
     def __init__(self) -> None:
         self._known: set[Path] = set()
 
     def trust(self, paths: Iterable[Path]) -> None:
-        """These were written, and their checksums taken, by this process."""
-        # Another set, since others may go through this one.
+        """Trust files whose checksums this process has taken when it wrote them."""
+        # A new set, since other threads may iterate over this one.
         self._known = self._known.union(paths)
 
     def broken(self, path: Path, size: int, checksum: int | None) -> str | None:
-        """What is wrong with a file, or None; FileNotFoundError where it is gone. Without a checksum, by its size."""
+        """What is wrong with a file, or None; FileNotFoundError if it is gone. Without a checksum, by its size."""
         if path in self._known:
             return None
         if (wrong := wrong_size(path, size)) is not None:
@@ -72,7 +71,7 @@ class Seals:
         self._known = {path for path in self._known if path in paths}
 
     def forget_in(self, directories: Collection[Path]) -> None:
-        """Files of directories that are gone."""
+        """Forget the files of directories that are gone."""
         self._known = {path for path in self._known if path.parent not in directories}
 
 
@@ -86,7 +85,7 @@ logger = logging.getLogger("sash.storage")
 # A file with its checksum, until when it is needed, and its level.
 Lasting = tuple[list[Any], int, int]
 FAN_IN = 16
-# Files of this level are large enough, and go soon enough after the last of their rows is needed.
+# Files of this level are large enough, and go soon enough after their last row is needed.
 TOP_LEVEL = 3
 
 
@@ -102,8 +101,8 @@ def merged(
         try:
             table = pa.concat_tables([read(file) for file, _, _ in run])
         except CheckpointError as error:
-            # What is in memory is whole: the stream goes on, and the next recovery decides.
-            told = "%(why)s; files are not put together"
+            # Memory has the whole state: the stream goes on, and the next recovery decides.
+            told = "%(why)s; files are not merged"
             report(logger, logging.WARNING, "files.unmerged", told, files=len(run), why=str(error))
             return found
         one = (write(level + 1, table), max(lasts for _, lasts, _ in run), level + 1)
@@ -117,7 +116,7 @@ _CHECKSUM = "checksum"
 
 @contextmanager
 def drafted(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
-    """Write to a neighbour, sync, rename over: readers see the old file or the new one."""
+    """Write to a draft, sync, rename over: readers see the old file or the new one."""
     draft = path.with_name(f".{path.name}.draft")
     with open(draft, "wb") as file:
         with around("write", draft):
@@ -130,7 +129,7 @@ def drafted(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
 
 
 def write_bytes(path: Path, data: bytes | memoryview) -> None:
-    """A file that is wholly there, whatever happens, when this returns."""
+    """Write a file that is complete, whatever happens, when this returns."""
     with drafted(path) as file:
         file.write(data)
     sync_directory(path.parent)
@@ -146,7 +145,7 @@ def rename(draft: Path, path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a directory, if it is there; what cannot be removed of a directory stays."""
+    """Remove a file or a directory, if it exists; parts of a directory that cannot be removed stay."""
     with around("remove", path):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -166,7 +165,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """The names in it are on disk."""
+    """Make the names in a directory durable."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         with around("sync", directory):
@@ -176,7 +175,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def make_directory(directory: Path) -> None:
-    """A directory and those above it; each that is new is named, on disk, in the one above it."""
+    """Make a directory and its parents; make the name of each new one durable."""
     if directory.is_dir():
         return
     make_directory(directory.parent)
@@ -187,7 +186,7 @@ def make_directory(directory: Path) -> None:
 
 @contextmanager
 def written(path: Path) -> Iterator[None]:
-    """A full disk and the like, in words that say which file it was."""
+    """Report a full disk and the like with the name of the file."""
     try:
         yield
     except OSError as error:
@@ -211,7 +210,7 @@ def sealed(facts: dict[str, Any]) -> str:
 
 
 def unsealed(text: str | bytes) -> dict[str, Any]:
-    """The facts that were sealed; ValueError when they are others."""
+    """The sealed facts; ValueError if they were changed."""
     facts = json.loads(text)
     if not isinstance(facts, dict) or _CHECKSUM not in facts:
         raise ValueError("it lacks what belongs in it")
@@ -249,7 +248,7 @@ def table_bytes(table: pa.Table) -> memoryview:
 
 
 def stream_bytes(table: pa.Table) -> bytes:
-    """A table as an Arrow IPC stream, for what travels or lies within another file."""
+    """A table as an Arrow IPC stream, for tables that travel or lie within another file."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -257,14 +256,14 @@ def stream_bytes(table: pa.Table) -> bytes:
 
 
 def write_table(path: Path, table: pa.Table) -> int:
-    """Write an Arrow file; its checksum, to be kept elsewhere: a flipped bit in a column is valid Arrow."""
+    """Write an Arrow file; returns its checksum, for another file: a flipped bit in a column is valid Arrow."""
     data = table_bytes(table)
     write_bytes(path, data)
     return zlib.crc32(data)
 
 
 def read_table(path: Path, checksum: int) -> pa.Table:
-    """OSError when the file cannot be read, ValueError when it is not what was written."""
+    """Read an Arrow file; OSError if it cannot be read, ValueError if its checksum differs."""
     data = path.read_bytes()
     if zlib.crc32(data) != checksum:
         raise ValueError("its checksum is wrong")

@@ -1,14 +1,14 @@
-"""The files of a stored window whose rows are not in memory: what is written, what is read, when files are removed.
+"""The files of a stored window whose rows are not in memory: how they are written, read and removed.
 
     epoch-000000007/_pane=1700000006000000/part-..parquet     rows of one micro-batch that belong to one sub-window,
                    /_pane=1700000012000000/part-..parquet     which is named by its end
 
-Files are written by whoever has the rows (Spark's executors) and never changed. Those of an epoch count when the entry
-that names them has been committed; what a crash leaves before that is removed at the next start. The entry has their
-sizes and checksums: sizes are compared at the next start, a checksum when the file is first read.
+Spark's executors, which have the rows, write files; nobody changes a file. The files of an epoch count when the entry
+that names them has been committed; files that a crash left before that are removed at the next start. The entry has
+their sizes and checksums: sizes are compared at the next start, a checksum when the file is first read.
 
 A file that has left the window is not deleted under a reader. Readers say when they begin and end, and a file goes when
-all have ended who were there when it left.
+all readers from before it left have ended.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from sash.storage.files import (
 
 # The part of an epoch's directory that has the rows of one sub-window.
 PANE = "_pane"
-# What says that a file is what it was; the checksum is NULL where files do not outlive their process.
+# The columns that show that a file is intact; the checksum is NULL where files do not outlive their process.
 SEAL = (("bytes", pa.int64()), ("checksum", pa.int64()))
 # A file with its number of rows, the end of its sub-window, and its seal.
 FOUND = pa.schema([("file", pa.string()), ("rows", pa.int64()), ("end", pa.int64()), *SEAL])
 
 
 class WindowFiles:
-    """One thread writes and lets go, any thread reads. `durable`: what has been found outlives a loss of power.
+    """One thread writes and releases, any thread reads. `durable`: found files outlive a loss of power.
 
     Names of files are relative to the directory, so that it may be moved.
     """
@@ -58,7 +58,7 @@ class WindowFiles:
         # A reading may end when its owner is collected, on any thread and at any moment.
         self._guard = threading.RLock()
         self._nobody_reads = threading.Condition(self._guard)
-        # Each reader has a number; what left the window waits for the readers up to one.
+        # Each reader has a number; a file that left the window waits for the readers up to a number.
         self._numbers = count(1)
         self._last_number = 0
         self._readers: set[int] = set()
@@ -72,13 +72,13 @@ class WindowFiles:
     # -- writing -------------------------------------------------------------------------------------
 
     def place(self, epoch: int, what: str = "") -> Path:
-        """A directory that is not there yet, for the files of an epoch. What an attempt before has left is removed."""
+        """A new directory for the files of an epoch. Files of an earlier attempt are removed."""
         place = self._directory / f"epoch-{epoch:09d}{what}"
         remove(place)
         return place
 
     def found(self, place: Path) -> pa.Table:
-        """What was written to a place: every file, how many rows it has, the end of their sub-window, and its seal."""
+        """The files at a place: each with its number of rows, the end of their sub-window, and its seal."""
         paths = sorted(place.glob(f"{PANE}=*/*.parquet"))
         if self._durable:
             _sync(paths, place)
@@ -92,7 +92,7 @@ class WindowFiles:
         return pa.table([pa.array(each, field.type) for each, field in zip(columns, FOUND, strict=True)], schema=FOUND)
 
     def hold(self, names: Iterable[str]) -> None:
-        """These are in the window from now on."""
+        """Add files to the window."""
         for pane in _panes(names):
             self._held.setdefault(_end(pane), set()).add(pane)
 
@@ -103,7 +103,7 @@ class WindowFiles:
     # -- leaving -------------------------------------------------------------------------------------
 
     def let_go(self, edge: Micros) -> None:
-        """Let go of sub-windows that end at or before a time. The log already says that they have left."""
+        """Release sub-windows that end at or before a time. The log already says that they have left."""
         self._leave([pane for end in sorted(self._held) if end <= edge for pane in sorted(self._held.pop(end))])
 
     def _leave(self, left: list[str]) -> None:
@@ -114,7 +114,7 @@ class WindowFiles:
         self._remove(unread)
 
     def retain(self, names: Iterable[str]) -> None:
-        """These are in the window now, and nothing else is."""
+        """Set the files of the window, and release all others."""
         names = list(names)
         wanted = set(_panes(names))
         left = [pane for panes in self._held.values() for pane in sorted(panes) if pane not in wanted]
@@ -126,7 +126,7 @@ class WindowFiles:
         self._remove_unknown(known)
 
     def _remove_unknown(self, known: set[str]) -> None:
-        """What attempts that failed have left, and directories in which there is nothing any more."""
+        """Remove the files of failed attempts, and empty directories."""
         for place in list(self._directory.iterdir()):
             panes = {f"{place.name}/{path.name}" for path in place.glob(f"{PANE}=*")}
             if panes & known:
@@ -137,7 +137,7 @@ class WindowFiles:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """What is in the window when this begins can be read until it ends."""
+        """Inside, the files of the window at the beginning can be read."""
         with self._guard:
             if self._is_gone:
                 raise SashError("the stored window has been dropped")
@@ -154,7 +154,7 @@ class WindowFiles:
             self._remove(unread)
 
     def _unread(self) -> list[str]:
-        """What has left the window before the oldest reader began."""
+        """The directories that left the window before the oldest reader began."""
         oldest = min(self._readers, default=self._last_number + 1)
         ready = [panes for last, panes in self._leaving if last < oldest]
         del self._leaving[: len(ready)]
@@ -180,7 +180,7 @@ class WindowFiles:
     # -- recovery ------------------------------------------------------------------------------------
 
     def check(self, found: pa.Table) -> None:
-        """Files that are about to be read are what was written."""
+        """Check that files which are about to be read are intact."""
         for row in found.select(["file", *dict(SEAL)]).to_pylist():
             path = self.path(row["file"])
             try:
@@ -191,7 +191,7 @@ class WindowFiles:
                 raise damaged(path, wrong)
 
     def check_sizes(self, found: pa.Table) -> None:
-        """After a restart: the files are there, and as long as they were."""
+        """After a restart, check that the files exist, with their old lengths."""
         for name, size in zip(found["file"].to_pylist(), found["bytes"].to_pylist(), strict=True):
             try:
                 wrong = wrong_size(self.path(name), size)
@@ -201,7 +201,7 @@ class WindowFiles:
                 raise damaged(self.path(name), wrong)
 
     def keep_only(self, names: Iterable[str]) -> None:
-        """After a restart: these are the window, the rest is what a crash has left."""
+        """After a restart, set the files of the window, and remove those that a crash left."""
         names = list(names)
         for name in names:
             if not self.path(name).exists():
@@ -229,7 +229,7 @@ def _end(pane: str) -> Micros:
 
 
 def _sync(paths: list[Path], place: Path) -> None:
-    """Files and the directories that name them are on disk."""
+    """Make files and the directories that name them durable."""
     for path in paths:
         sync_file(path)
     for directory in dict.fromkeys(path.parent for path in paths):

@@ -314,7 +314,7 @@ def test_quantile_position() -> None:
 
 
 def test_aggregate_classes() -> None:
-    """What is subtractable is what a running synopsis takes; AVG is, by its SUM and its COUNT."""
+    """A running synopsis takes exactly the subtractable aggregates; AVG is one, by its SUM and its COUNT."""
     _, want = example("aggregate.classes")
     combines = {"SUM": Combine.ADD, "COUNT": Combine.ADD, "MAX": Combine.MAX, "MIN": Combine.MIN}
     taken = {name for name, combine in combines.items() if RunningSynopsis.refuse(combine, np.int64) is None}

@@ -283,7 +283,7 @@ def test_landmark(operation: int, dtype: Dtype, data: st.DataObject) -> None:
     found = np.searchsorted([high for _, high in partitions], rights - lefts + 1)
     known = np.array([f < len(plan) and w >= plan[f, 0] for f, w in zip(found, rights - lefts + 1, strict=True)], bool)
     lefts, rights, found = lefts[known], rights[known], found[known]
-    # A lookup overwrites what it is given: only the identity is given.
+    # A lookup overwrites its output, which holds only the identity.
     out = np.full((len(lefts), groups), START[operation, dtype], dtype)
     check(landmark.kernel_lookup, landmark_lookup, operation, plan, slots, table, found, lefts, rights, out)
 

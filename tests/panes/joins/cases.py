@@ -42,7 +42,7 @@ def _numbers(column: pa.Array) -> Any:
 
 
 def joined(results: Iterable[Result], pair: WindowPair, length: int, now: int) -> list[Row]:
-    """The join of two windows as of now, from all results that there ever were."""
+    """The join of two windows as of now, from all results so far."""
     return [
         row
         for first, second, row in results

@@ -157,7 +157,7 @@ def pair_of(text: str) -> WindowPair:
 
 
 def generalized_bij() -> None:
-    """Three values per interval, and what they cannot tell, which a band of five differences can."""
+    """Three values per interval, and the windows that only a band of five differences can answer."""
     given, want = inputs("generalized_bij"), expected("generalized_bij")
     for kind in COUNTING:
         three, five = (filled(kind, "generalized_bij", Band(-g, g)) for g in (1, 2))

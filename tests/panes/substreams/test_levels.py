@@ -40,7 +40,7 @@ def test_thresholds_and_their_levels(p: int) -> None:
     levels = Levels(p)
     for v in range(FAR):
         above, below = levels.above(v), levels.below(v)
-        # A superset: whoever has more than v (less than v) has the level's unit in the window (outside).
+        # A superset: a key with more than v (less than v) has the level's unit in the window (outside).
         assert levels.last(above) <= max(v, 1) and levels.first(below) >= v
         # Relaxed no further than promised.
         assert levels.first(above) > v * (1 - levels.epsilon)

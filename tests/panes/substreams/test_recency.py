@@ -33,7 +33,7 @@ STAMPS = st.lists(NUMBERS, min_size=KEYS, max_size=KEYS)
 
 @st.composite
 def moved(draw: st.DrawFn) -> tuple[list[int], Any]:
-    """Stamps by key, and moves of theirs that follow each other."""
+    """Stamps by key, and successive moves of the keys."""
     stamps = draw(STAMPS)
     now, moves = list(stamps), []
     for key, step in draw(st.lists(st.tuples(st.integers(0, KEYS - 1), st.integers(1, 5)), max_size=20)):

@@ -57,7 +57,7 @@ def calls_of(work: Callable[[], object]) -> int:
 
 
 def test_no_section_and_no_interface_has_work_of_its_own() -> None:
-    """Compiled loops go over them once; what is left does not know how many there are."""
+    """Compiled loops go over interfaces once; the rest does not depend on their number."""
     few, many = (np.frombuffer(sections(count), np.uint8) for count in (8, 4_000))
     Blocks().take(few)
     assert calls_of(lambda: Blocks().take(many)) < 2 * calls_of(lambda: Blocks().take(few))

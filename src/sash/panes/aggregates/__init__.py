@@ -8,7 +8,7 @@ how often each value of their argument occurs: the same partial for all of them.
 from __future__ import annotations
 
 from sash.panes.aggregates.approximate import ApproxCountDistinct, ApproxQuantile, CountMin, ShedBound
-from sash.panes.aggregates.exact import AggregateFunction, Average, Count, Extreme, Merged, Sum, Variance
+from sash.panes.aggregates.exact import AggregateFunction, Average, Count, Extreme, MergedPartials, Sum, Variance
 from sash.panes.aggregates.holistic import CountDistinct, Holistic, Mode, Quantile, QuantileCont
 
 AGGREGATES: dict[str, AggregateFunction] = {
@@ -47,4 +47,4 @@ HOLISTIC: dict[str, Holistic] = {
     "count_min_upper": CountMin(form="upper"),
 }
 
-__all__ = ["AGGREGATES", "HOLISTIC", "AggregateFunction", "Holistic", "Merged"]
+__all__ = ["AGGREGATES", "HOLISTIC", "AggregateFunction", "Holistic", "MergedPartials"]

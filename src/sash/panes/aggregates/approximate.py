@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from sash.panes.aggregates.exact import Count, Merged, Sum, components, nullable, require_number
+from sash.panes.aggregates.exact import Count, MergedPartials, Sum, components, nullable, require_number
 from sash.panes.items import ItemCounts
 from sash.panes.pane_ring import Column
 from sash.panes.partials import Partial
@@ -49,7 +49,7 @@ class ApproxCountDistinct:
     def lift(self, argument: RowExpression | None, predicate: RowExpression | None) -> tuple[Partial, ...]:
         return (Partial("hll", argument, predicate),)
 
-    def lower(self, partials: tuple[Partial, ...], merged: Merged) -> pa.Array:
+    def lower(self, partials: tuple[Partial, ...], merged: MergedPartials) -> pa.Array:
         (sketches,) = components(merged, partials[0])
         return pa.array(np.array(_read(sketches, self._number, 0), dtype=np.int64))
 
@@ -86,7 +86,7 @@ class ApproxQuantile:
     def lift(self, argument: RowExpression | None, predicate: RowExpression | None) -> tuple[Partial, ...]:
         return (Partial("kll", argument, predicate),)
 
-    def lower(self, partials: tuple[Partial, ...], merged: Merged) -> pa.Array:
+    def lower(self, partials: tuple[Partial, ...], merged: MergedPartials) -> pa.Array:
         (sketches,) = components(merged, partials[0])
         return pa.array(_read(sketches, self._value, None), pa.float64())
 
@@ -103,7 +103,7 @@ N = TypeVar("N")
 
 
 def _read(sketches: Column, value: Callable[[bytes], T], missing: N) -> list[T | N]:
-    """Each sketch's value, or what stands for none. Groups that share their bytes are read once."""
+    """Each sketch's value, or `missing` for none. Groups that share their bytes are read once."""
     known: dict[int, T] = {}
     found: list[T | N] = []
     for data in sketches.tolist():
@@ -132,7 +132,7 @@ class CountMin:
         return pa.int64()
 
     def estimate(self, items: pa.Array, counts: NDArray[np.int64]) -> tuple[int, int, int]:
-        """The estimate and its bounds, from each item of a window and how often it occurs.
+        """The estimate and its bounds, from each item of a window and its count.
 
         >>> CountMin("b").estimate(pa.array(["a", "b"]), np.array([3, 5]))
         (5, 5, 5)
@@ -165,7 +165,7 @@ def _of_type(value: object, type: pa.DataType) -> object:
     return Decimal(value) if isinstance(value, int) and pt.is_decimal(type) else value
 
 
-# Of a normal distribution, 99 of 100 values lie within so many standard deviations.
+# 99 of 100 values of a normal distribution lie within this many standard deviations.
 DEVIATIONS = 2.576
 
 
@@ -196,7 +196,7 @@ class ShedBound:
         weighed = _ones(argument) if self.function == "count" else argument
         return (*self._estimate.lift(argument, predicate), Partial("shed", weighed, predicate))
 
-    def lower(self, partials: tuple[Partial, ...], merged: Merged) -> pa.Array:
+    def lower(self, partials: tuple[Partial, ...], merged: MergedPartials) -> pa.Array:
         *estimated, shed = partials
         values = self._estimate.lower(tuple(estimated), merged)
         valid = np.asarray(values.is_valid())
@@ -216,7 +216,7 @@ def _as_doubles(values: pa.Array) -> NDArray[np.float64]:
 
 
 def _ones(argument: RowExpression | None) -> RowExpression:
-    """What COUNT adds up: 1 for each tuple, or for each that has a value."""
+    """The argument of COUNT's sum: 1 for each tuple, or for each tuple with a value."""
     if argument is None:
         return RowExpression("1", pa.int32())
     return RowExpression(f"CASE WHEN {argument.sql} IS NULL THEN 0 ELSE 1 END", pa.int32(), argument.columns)

@@ -24,29 +24,29 @@ from sash.panes.partials import Component, Partial
 from sash.plan.expressions import RowExpression
 
 # A merged partial: its components, one entry per group of the answer. Ranked extremes arrive as an Arrow array.
-Merged = Mapping[Partial, list[Component] | pa.Array]
+MergedPartials = Mapping[Partial, list[Component] | pa.Array]
 
 
 class AggregateFunction(Protocol):
-    """What every aggregate of fixed-size partials can do. The partials combine by their own kernels."""
+    """The interface of every aggregate of fixed-size partials. The partials combine by their own kernels."""
 
     def result_type(self, argument: pa.DataType | None) -> pa.DataType:
-        """The answer's type, as Spark types it; ValueError with a reason where the argument will not do."""
+        """The answer's type, as in Spark; ValueError with a reason if the argument does not fit."""
 
     def lift(self, argument: RowExpression | None, predicate: RowExpression | None) -> tuple[Partial, ...]:
-        """The partials it needs for each pane and group."""
+        """The partials that the aggregate needs for each pane and group."""
 
-    def lower(self, partials: tuple[Partial, ...], merged: Merged) -> pa.Array:
+    def lower(self, partials: tuple[Partial, ...], merged: MergedPartials) -> pa.Array:
         """The answer's column from merged partials; OverflowError where a sum does not fit."""
 
 
-def counts(merged: Merged, partial: Partial) -> NDArray[np.int64]:
+def counts(merged: MergedPartials, partial: Partial) -> NDArray[np.int64]:
     column = merged[partial]
     assert isinstance(column, list)
     return np.asarray(column[0], dtype=np.int64)
 
 
-def components(merged: Merged, partial: Partial) -> list[Component]:
+def components(merged: MergedPartials, partial: Partial) -> list[Component]:
     column = merged[partial]
     assert isinstance(column, list)
     return column
@@ -81,7 +81,7 @@ class Count:
     def lift(self, argument: RowExpression | None, predicate: RowExpression | None) -> tuple[Partial, ...]:
         return (Partial("rows" if argument is None else "count", argument, predicate),)
 
-    def lower(self, partials: tuple[Partial, ...], merged: Merged) -> pa.Array:
+    def lower(self, partials: tuple[Partial, ...], merged: MergedPartials) -> pa.Array:
         return pa.array(counts(merged, partials[0]))
 
 
@@ -97,7 +97,7 @@ class Sum:
     def lift(self, argument: RowExpression | None, predicate: RowExpression | None) -> tuple[Partial, ...]:
         return (Partial("sum", argument, predicate), Partial("count", argument, predicate))
 
-    def lower(self, partials: tuple[Partial, ...], merged: Merged) -> pa.Array:
+    def lower(self, partials: tuple[Partial, ...], merged: MergedPartials) -> pa.Array:
         total, count = partials
         limbs, valid = components(merged, total), counts(merged, count) > 0
         if pt.is_decimal(total.type):
@@ -117,7 +117,7 @@ class Average:
     def lift(self, argument: RowExpression | None, predicate: RowExpression | None) -> tuple[Partial, ...]:
         return (Partial("sum", argument, predicate), Partial("count", argument, predicate))
 
-    def lower(self, partials: tuple[Partial, ...], merged: Merged) -> pa.Array:
+    def lower(self, partials: tuple[Partial, ...], merged: MergedPartials) -> pa.Array:
         total, count = partials
         limbs, n = components(merged, total), counts(merged, count)
         valid = n > 0
@@ -161,7 +161,7 @@ class Extreme:
     def lift(self, argument: RowExpression | None, predicate: RowExpression | None) -> tuple[Partial, ...]:
         return (Partial(self._kind, argument, predicate), Partial("count", argument, predicate))
 
-    def lower(self, partials: tuple[Partial, ...], merged: Merged) -> pa.Array:
+    def lower(self, partials: tuple[Partial, ...], merged: MergedPartials) -> pa.Array:
         extreme, count = partials
         column = merged[extreme]
         if isinstance(column, pa.Array):
@@ -183,7 +183,7 @@ class Variance:
     def lift(self, argument: RowExpression | None, predicate: RowExpression | None) -> tuple[Partial, ...]:
         return (Partial("moments", argument, predicate), Partial("count", argument, predicate))
 
-    def lower(self, partials: tuple[Partial, ...], merged: Merged) -> pa.Array:
+    def lower(self, partials: tuple[Partial, ...], merged: MergedPartials) -> pa.Array:
         moments, count = partials
         n = counts(merged, count)
         deviations = np.asarray(components(merged, moments)[1])

@@ -31,14 +31,14 @@ class Holistic(Protocol):
         """The aggregate with its constants, for example the p of QUANTILE(x, p)."""
 
     def result_type(self, argument: pa.DataType | None) -> pa.DataType:
-        """The answer's type; ValueError with a reason where the argument will not do."""
+        """The answer's type; ValueError with a reason if the argument does not fit."""
 
     def lower_items(self, items: ItemCounts) -> pa.Array:
         """One value per window and group, window after window; NULL over no items (a count is 0)."""
 
 
 class ExactHolistic:
-    """What the exact ones have in common."""
+    """The common part of the exact holistic aggregates."""
 
     def bind(self, *parameters: object) -> Self:
         assert not parameters

@@ -1,7 +1,7 @@
 """Aggregates that answer with one row per item: the item by its column's name, then its weight.
 
 The pane table is grouped by the query's keys and the item, so an item's count or weight is a plain aggregate of its
-pair; what is left is to choose among the pairs of each group.
+pair; this module then chooses among the pairs of each group.
 
 TOP(k, x), TOP(k, x, SUM(y))   the heaviest items of each group, ties broken by value
 HISTOGRAM(x)                   every item of each group with its count, in the order of the items
@@ -28,7 +28,15 @@ from sash.panes.accumulator import Accumulator
 from sash.panes.aggregates import AGGREGATES
 from sash.panes.items import ItemOrder, item_order, pick_top
 from sash.panes.partials import Partial
-from sash.panes.readers import Columns, Found, LoweredAggregate, lowered_column, places_of, shared_column, table_name
+from sash.panes.readers import (
+    Columns,
+    LoweredAggregate,
+    SharedGroups,
+    lowered_column,
+    places_of,
+    shared_column,
+    table_name,
+)
 from sash.panes.readings import Reading, WindowView, sub_window_of
 from sash.panes.sketches import top_of
 from sash.plan.periodic import ItemRule, PeriodicAggregate
@@ -44,7 +52,7 @@ class ApproxTop:
 
     @cached_property
     def _by_group(self) -> PeriodicAggregate:
-        """The query's groups alone."""
+        """The query without its item: its groups alone."""
         return replace(self.query, keys=self.query.keys[:-1], items=None)
 
     @cached_property
@@ -57,7 +65,7 @@ class ApproxTop:
     def group(self) -> tuple[int, ...]:
         return tuple(range(len(self.reading.table.keys)))
 
-    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+    def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         (view,) = views
         rule, (presence, sketch) = self.query.items, self.reading.partials
         assert rule is not None and rule.count is not None
@@ -84,7 +92,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ItemList:
-    """What the readers of item lists have in common: the last key of the query is the item.
+    """The common part of the readers of item lists: the last key of the query is the item.
 
     They are holistic aggregates of the item, by its counts (see `aggregates.holistic`).
     """
@@ -152,7 +160,7 @@ class WeightedItems(ItemList):
 class Top(WeightedItems):
     """The heaviest first; a NULL weight after all others."""
 
-    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+    def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         (view,) = views
         accumulator, order = view.accumulator_for(self.reading.partials), self._order(view.keys)
         block = accumulator.block
@@ -189,7 +197,7 @@ def _slice(rows: Columns, first: int, last: int) -> Columns:
 
 
 def _sortable(column: pa.Array) -> NDArray[Any]:
-    """Numbers in the order of a column's values; NULLs are told apart by the caller."""
+    """Numbers in the order of a column's values; the caller handles NULLs."""
     if pt.is_decimal(column.type):
         return np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense"), dtype=np.int64)
     return np.asarray(column.fill_null(0) if column.null_count else column)
@@ -198,7 +206,7 @@ def _sortable(column: pa.Array) -> NDArray[Any]:
 class Histogram(WeightedItems):
     """NULL is no item."""
 
-    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+    def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         (view,) = views
         accumulator = view.accumulator_for(self.reading.partials)
         pairs, _ = self._order(view.keys).valid_pairs
@@ -208,10 +216,10 @@ class Histogram(WeightedItems):
 
 
 class Frequent(ItemList):
-    """From the top-k lists of the window's sub-windows.
+    """FREQUENT, from the top-k lists of the window's sub-windows.
 
     An item's count is the sum over the lists that name it, and is reported when it exceeds the threshold, the sum of
-    the k-th counts: never a false positive. Sub-windows are gcd(WINDOW, SLIDE) of the query itself; where neighbours
+    the k-th counts: never a false positive. Sub-windows are gcd(WINDOW, SLIDE) of the query itself; if other queries
     have cut the panes finer, a sub-window's panes are merged before its list is made. Counts are lower bounds.
     """
 
@@ -219,7 +227,7 @@ class Frequent(ItemList):
     def reading(self) -> Reading:
         return Reading(table_name(self.query), self.query.window, (self.presence,), sub_window_of(self.query.window))
 
-    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+    def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         assert self.rule.count is not None
         order = self._order(views[0].keys)
         totals = np.zeros(len(views[0].keys), dtype=np.int64)

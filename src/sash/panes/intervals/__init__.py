@@ -1,6 +1,6 @@
 """Shared synopses: one structure per stream, value and combine, from which windows of all widths are answered.
 
-What to precompute is a trade between updates, lookups and space (Arasu and Widom 2004; thesis, 2.3.4):
+Each synopsis trades updates, lookups and space in its own way (Arasu and Widom 2004; thesis, 2.3.4):
 
     synopsis    paper's name   precomputes, per position          update         lookup    space       combines
     running     R-INT          the whole stream so far            1              1         N           ADD of int64
@@ -8,8 +8,8 @@ What to precompute is a trade between updates, lookups and space (Arasu and Wido
     landmark    L-INT          to and from landmarks around it    P, amortised   1         P N         all
     quantile    B-INT-QNT      sorted base-intervals              log N, amort.  log^2 W   N log N     QUANTILE
 
-for N positions (panes), windows of W of them, P partitions of their widths, up to constants. A combine that a synopsis
-cannot do is refused when it is made, with the reason.
+for N positions (panes), windows of W of them, P partitions of their widths, up to constants. A synopsis refuses, when
+it is made, a combine that it cannot do, with the reason.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def kernel_lookup(operation: Any, tree: Any, lefts: Any, rights: Any, out: Any) 
         # Base-intervals of the present level, counted from 0: first .. last - 1 are still to be read.
         first, last, nodes = lefts[i] - 1, rights[i], tree.shape[0] // 2
         while first < last:
-            # Whatever has no sibling inside the interval is read; pairs are left to the level above.
+            # An interval without a sibling inside is read here; pairs are left to the level above.
             if first & 1:
                 fold_row(operation, out, i, tree, nodes + (first & (nodes - 1)))
                 first += 1
@@ -64,8 +64,8 @@ def kernel_lookup(operation: Any, tree: Any, lefts: Any, rights: Any, out: Any) 
             first, last, nodes = first >> 1, last >> 1, nodes >> 1
 
 
-# The same for one group, where a value stays in a register, and where reading for nothing is cheaper than a jump
-# that cannot be predicted: the row of node 0, which does not exist, holds the identity.
+# The same for one group, where a value stays in a register, and where a needless read is cheaper than a jump that
+# cannot be predicted: the row of node 0, which does not exist, holds the identity.
 
 
 @numba.njit(cache=True, nogil=True)
@@ -96,7 +96,7 @@ def kernel_lookup_one(operation: Any, tree: Any, lefts: Any, rights: Any, out: A
 
 
 def node_of(leaves: int, interval: Interval) -> int:
-    """Where a base-interval's value is."""
+    """The node of a base-interval."""
     left, right = interval
     width = right - left + 1
     return leaves // width + (left - 1) // width % (leaves // width)
@@ -141,7 +141,7 @@ class IntervalSynopsis(SharedSynopsis):
         return out
 
     def grow(self, capacity: int) -> None:
-        # The leaves are what arrived: they arrive once more. Parents that lack their older half are never read.
+        # The leaves hold the values that arrived: feed these again. No lookup reads parents without their older half.
         old = self._rows
         leaves = len(old) // 2
         values = old[leaves + (self._active_positions() - 1) % leaves]

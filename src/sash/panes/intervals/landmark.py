@@ -48,7 +48,7 @@ def partition_by_spread(widths: Iterable[int], spread: int | Fraction = 2) -> li
     """
     partitions: list[Interval] = []
     for width in sorted(set(widths)):
-        # A partition begins at the narrowest width that the one before cannot take: no other choice needs fewer.
+        # A partition begins at the narrowest width that does not fit into the one before: no other choice needs fewer.
         if partitions and width <= spread * partitions[-1][0]:
             partitions[-1] = (partitions[-1][0], width)
         else:
@@ -76,7 +76,7 @@ def kernel_extend(operation: Any, plan: Any, slots: Any, table: Any, length: Any
                 if at_landmark and k == 1:
                     copy_row(table, here, values, i)
                 else:
-                    # A new landmark is the latest, which every other one is no more.
+                    # A new landmark is the latest; all others move on by one.
                     source = k - 1 if at_landmark else k
                     copy_row(table, here, table, first + source * slots + before)
                     fold_row(operation, table, here, values, i)
@@ -96,7 +96,7 @@ def kernel_lookup(
         step, first = plan[partitions[i], 0], plan[partitions[i], 2]
         landmark = (left + step - 1) // step * step
         if right < landmark:
-            # Cut short by the beginning of the stream.
+            # The beginning of the stream cuts the window short.
             copy_row(out, i, table, first + slots + right % slots)
             continue
         copy_row(out, i, table, first + (right // step - landmark // step + 1) * slots + right % slots)
@@ -160,7 +160,7 @@ class LandmarkSynopsis(SharedSynopsis):
         kernel_lookup(self._operation, self._plan, self.capacity, self._rows, partitions, lefts, rights, out)
 
     def _partitions_of(self, lefts: Positions, rights: Positions) -> Positions:
-        """The partition whose widths an interval is within, or else those of the window that it is cut short from."""
+        """The partition of an interval's width, or, if the interval is cut short, of its window's width."""
         widths = rights - lefts + 1
         found = np.searchsorted(self._highs, widths)
         known = found < len(self._highs)

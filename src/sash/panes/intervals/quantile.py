@@ -119,7 +119,7 @@ def kernel_lookup(runs: Any, size: Any, lefts: Any, rights: Any, ranks: Any, out
     for i in range(lefts.size):
         count, level, first, last = 0, 0, lefts[i] - 1, rights[i]
         while first < last:
-            # What has no sibling inside the interval is a run; pairs are left to the level above.
+            # A block without a sibling inside the interval is a run; pairs are left to the level above.
             if first & 1:
                 starts[count] = level * size + ((first << level) & (size - 1))
                 ends[count] = starts[count] + (1 << level)
@@ -134,7 +134,7 @@ def kernel_lookup(runs: Any, size: Any, lefts: Any, rights: Any, ranks: Any, out
 
 
 def quantile_rank(phi: Fraction, count: int) -> int:
-    """The position, from 1, of QUANTILE(phi) among so many sorted elements.
+    """The position, from 1, of QUANTILE(phi) among `count` sorted elements.
 
     >>> [quantile_rank(Fraction(phi), 10) for phi in ("0.05", "0.25", "0.95", "1")]
     [1, 2, 9, 10]
@@ -194,7 +194,7 @@ class QuantileIntervals(Activity):
 
     def grow(self, capacity: int) -> None:
         """Keep more positions from now on."""
-        # Level 0 is what arrived: it arrives once more. Runs that lack their older half are never read.
+        # Level 0 has the elements that arrived: they arrive once more. Runs that lack their older half are never read.
         keys = self._runs[np.arange(self.oldest - 1, self.length) % self._size]
         self._enlarge(capacity)
         self._size, self._runs = self.allocated(capacity)
@@ -213,7 +213,7 @@ def _ranks(phi: Fraction | Sequence[Fraction], counts: Positions) -> Positions:
 
 
 def to_keys(values: Component) -> Component:
-    """Integers in the order of the values: negative floats have their bits in the opposite order."""
+    """Integers in the order of the values: the bits of negative floats have the opposite order."""
     if values.dtype == np.int64:
         return values
     bits = np.where(np.isnan(values), np.nan, values).view(np.int64)

@@ -1,11 +1,11 @@
-"""Running synopsis, R-INT (Arasu and Widom, 3.2; thesis, 2.3.4): sums of the stream so far, taken from each other.
+"""Running synopsis, R-INT (Arasu and Widom, 3.2; thesis, 2.3.4): differences of sums of the stream so far.
 
 N_max + 1 running values answer every window of up to N_max positions; the thesis counts b of them for windows
 shorter than b, and lists b + 1.
 
-Sums only: nothing can be taken back from a maximum. And of integers only: a running sum of floats grows without
-bound and loses the digits that a window is made of. A running sum of integers may leave the range of int64 as
-well, but loses nothing: int64 counts modulo 2^64, and so a difference is exact whenever the window's own sum fits.
+Sums only, because a maximum has no inverse. And integers only, because a running sum of floats grows without bound and
+loses the digits of the window's sum. A running sum of integers may leave the range of int64 as well, but loses nothing:
+int64 counts modulo 2^64, and so a difference is exact whenever the window's own sum fits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def kernel_extend(running: Any, length: Any, values: Any) -> None:
     for i in range(values.shape[0]):
         slot = last + 1 if last + 1 < slots else 0
         for g in range(running.shape[1]):
-            # It may wrap around: see the module's docstring.
+            # The sum may wrap around: see the module's docstring.
             running[slot, g] = running[last, g] + values[i, g]
         last = slot
 
@@ -96,5 +96,5 @@ class RunningSynopsis(SharedSynopsis):
         return [(1, right) for right in range(self.length, self.oldest - 2, -1)]
 
     def probed(self, left: int, right: int) -> list[Interval]:
-        """The one that is added and the one that is taken away."""
+        """The interval that is added and the interval that is subtracted."""
         return [(1, right), (1, left - 1)]

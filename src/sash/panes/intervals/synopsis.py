@@ -1,13 +1,13 @@
-"""What the shared synopses have in common: positions, intervals, and how two rows of partials combine.
+"""The common part of the shared synopses: positions, intervals, and how two rows of partials combine.
 
 One position is one pane: of time, of one row, or of several rows; its values are one partial per group. Positions are
 1-based, an interval (left, right) includes both ends, and right = left - 1 is the empty interval, whose answer is the
 identity. An interval is *active* while all its positions are among the last `capacity` ones (Arasu and Widom, 3.1.1);
-only active intervals can be looked up. A synopsis that was grown has no more positions than before; it fills with the
-updates that follow (thesis, 8.2).
+only active intervals can be looked up. A grown synopsis has the same positions as before at first; the updates that
+follow fill it (thesis, 8.2).
 
-A synopsis is a 2-D array, slots x groups; its kernels fold one row into another. The three combines are told apart by
-a small number inside the kernel, so that each kernel is compiled once per dtype. They are inlined by force: passing two
+A synopsis is a 2-D array, slots x groups; its kernels fold one row into another. A small number tells the kernel which
+of the three combines to use, so that each kernel is compiled once per dtype. Kernels are inlined by force: passing two
 arrays costs more than combining two numbers. Numba's cache watches a kernel's own file only, so a change here takes
 effect after `make clean`. NaN is the greatest number, and the identity of a minimum of floats.
 
@@ -30,12 +30,12 @@ from sash.panes.partials import Combine, Component
 
 ADD, MIN, MAX = 0, 1, 2
 OPERATIONS: dict[Combine, int] = {Combine.ADD: ADD, Combine.MIN: MIN, Combine.MAX: MAX}
-# What an operation is in NumPy.
+# The operations in NumPy.
 UFUNCS: tuple[np.ufunc, ...] = (np.add, np.fmin, np.maximum)
 
 
 def identity(combine: Combine, dtype: Dtype) -> int | float:
-    """The value that changes nothing (the same as `Partial.identity`)."""
+    """The neutral value (the same as `Partial.identity`)."""
     if combine is Combine.ADD:
         return 0
     if dtype is np.float64:
@@ -54,10 +54,10 @@ def kernel_fold(operation: Any, old: Any, new: Any) -> Any:
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
 def kernel_fold_row(operation: Any, target: Any, t: Any, source: Any, s: Any) -> None:
-    # Rows are given by number: a slice would be an object of its own, with references to count.
+    # Rows are given by number: a slice would be an object with a reference count.
     groups = target.shape[1]
     if groups == 1:
-        # A loop, made for long rows, would take ten times as long to begin as to run.
+        # For one group a loop would take ten times as long to begin as to run.
         target[t, 0] = kernel_fold(operation, target[t, 0], source[s, 0])
     elif operation == ADD:
         for g in range(groups):
@@ -104,7 +104,7 @@ def decompose(left: int, right: int) -> list[Interval]:
 
 
 def active_base_intervals(length: int, oldest: int) -> list[Interval]:
-    """Those inside the active positions `oldest .. length`, level by level: what an interval synopsis stores."""
+    """The base-intervals inside the active positions `oldest .. length`, level by level, as a synopsis stores them."""
     found = []
     width = 1
     while width <= length - oldest + 1:
@@ -125,7 +125,7 @@ def refuse_partial(combine: Combine, dtype: Dtype) -> str | None:
 
 
 def as_rows(values: ArrayLike, shape: tuple[int, ...], dtype: Dtype) -> Component:
-    """Values as a writable array in rows: a kernel would be compiled again for a read-only or a strided one."""
+    """Values as a writable array in rows: a read-only or strided array would make Numba compile the kernel again."""
     array = np.asarray(values)
     if array.ndim != len(shape) or array.shape[1:] != shape[1:]:
         needed = ", ".join(["n", *map(str, shape[1:])])
@@ -136,7 +136,7 @@ def as_rows(values: ArrayLike, shape: tuple[int, ...], dtype: Dtype) -> Componen
 
 
 class Activity:
-    """Which positions may be looked up, and the refusals of those that may not."""
+    """The positions that may be looked up, and the refusals of others."""
 
     def __init__(self, capacity: int) -> None:
         if capacity < 1:
@@ -183,7 +183,7 @@ class Activity:
 class SharedSynopsis(Activity, ABC):
     """One synopsis that answers all windows over the same values, each a vector over groups.
 
-    Which intervals it precomputes is its own affair. Not safe for several threads.
+    Each kind precomputes its own intervals. Not safe for several threads.
     """
 
     name: ClassVar[str]
@@ -230,7 +230,7 @@ class SharedSynopsis(Activity, ABC):
         return self.lookup(left, right)[groups]
 
     def grow_groups(self, groups: int) -> None:
-        """Hold more groups, at the price of one copy; the new ones have had no values so far."""
+        """Hold more groups, at the price of one copy; the new groups have no values yet."""
         if groups < self.groups:
             raise ValueError(f"a synopsis of {self.groups} groups does not shrink to {groups}")
         old, self.groups = self._rows, groups
@@ -259,7 +259,7 @@ class SharedSynopsis(Activity, ABC):
 
     @abstractmethod
     def stored(self) -> list[Interval]:
-        """The active intervals whose values it keeps."""
+        """The active intervals with stored values."""
 
     @abstractmethod
     def probed(self, left: int, right: int) -> list[Interval]:

@@ -5,8 +5,8 @@ rows to many intervals; they gather, and are merged when the synopsis is read. W
 then of ages 6 and 7 the results whose second tuple is older by more than 0 and by more than 1.
 
 The thesis keeps values apart in the g oldest intervals only. But an interval gathers results from its first day on, and
-the lead of a result is known only when the result comes. So values are apart in all intervals, and g says only which
-pairs of windows a query may ask for.
+the lead of a result is known only when the result comes. So values are apart in all intervals, and g only limits the
+pairs of windows that a query may use.
 
 Needs: any partial. Time: an update b values; all pairs of windows together one pass over the longest (CS5), and
 |n1 - n2| intervals' leads for each unequal pair. Space: b x (1 + differences) x groups.
@@ -47,14 +47,14 @@ class RowStore:
             self.settled(oldest, groups)
 
     def settled(self, oldest: int, groups: int) -> Cells:
-        """The rows of intervals from `oldest` on, the oldest first; what is older is dropped."""
+        """The rows of intervals from `oldest` on, the oldest first; older rows are dropped."""
         kept = [part.where(part.x >= oldest) for part in (self._merged_rows, *self._new)]
         self._merged_rows = self._merged(_together(kept), groups) if self._new else kept[0]
         self._new = []
         return self._merged_rows
 
     def replace(self, rows: Cells) -> None:
-        """Settled rows in place of those that are there."""
+        """Replace the stored rows by settled ones."""
         self._merged_rows = rows
 
     def _nothing(self) -> Cells:
@@ -101,7 +101,7 @@ class JoinPanes(JoinHistory):
 
     @property
     def numbers(self) -> int:
-        """Rows, not vectors: as many as there are groups in the intervals."""
+        """Rows, not vectors: one for each group in each interval."""
         return sum(len(self._rows(store)) for store in (self._whole, self._apart))
 
     @property
@@ -113,10 +113,10 @@ class JoinPanes(JoinHistory):
         return store.settled(0 if self._now is None else self._oldest, len(self._keys))
 
     def _begin(self, pane: int) -> None:
-        """Intervals have the numbers of panes: there is nothing to lay out."""
+        """Do nothing: intervals have the numbers of panes."""
 
     def _slide(self, panes: int) -> None:
-        """And nothing has to move."""
+        """Do nothing: no row has to move."""
 
     def _insert(self, ages: Numbers, leads: Numbers, cells: Cells) -> None:
         assert self._now is not None
@@ -144,7 +144,7 @@ class JoinPanes(JoinHistory):
                 self._forget_values(partial, values)
 
     def _forget_values(self, partial: Partial, values: RankedValues) -> None:
-        """Values of extremes that no row has any more."""
+        """Forget values of extremes that no row has any more."""
         slot, identity = (partial, 0), int(partial.identity())
         columns = [self._rows(store).columns[slot] for store in (self._whole, self._apart)]
         columns += [cells.columns[slot] for waiting in self._pending.values() for cells in waiting]
@@ -185,13 +185,13 @@ class JoinPanes(JoinHistory):
     def _scan(self, lengths: list[int], wanted: list[list[Partial]]) -> Iterator[Accumulator]:
         """One pass from the youngest interval to the oldest, with each length's groups on the way."""
         rows, now = self._rows(self._whole), self._now or 0
-        # Intervals beyond now are those of no pane yet; there are none.
+        # Intervals after `now` belong to no pane yet; there are none.
         edges = [now + 1, *(now + 1 - length for length in lengths)]
         cuts = np.searchsorted(rows.x, edges)
         return scan(wanted, ScanRows(len(self._keys), cuts, rows.codes, rows.columns.__getitem__, self._ranked))
 
     def _with_leads(self, whole: Accumulator, reading: PairReading, partials: Sequence[Partial]) -> Accumulator:
-        """What a scan found, and the results of the next intervals that are in the longer window alone."""
+        """The result of a scan, and the results of the next intervals that are in the longer window alone."""
         rows, groups, youngest = self._rows(self._apart), len(self._keys), (self._now or 0) - reading.whole
         first, last = np.searchsorted(rows.x, [youngest - reading.next + 1, youngest + 1])
         leads = rows.y[first:last] * reading.side

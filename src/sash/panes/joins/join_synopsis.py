@@ -1,14 +1,14 @@
-"""What the join synopses have in common: results wait for their pane to close, then each pane is one update.
+"""The common part of the join synopses: results wait for their pane to close, then each pane is one update.
 
-A result is of the younger of its tuples' panes. When that pane closes, the result enters the synopsis: into an interval
-of any age, because the older tuple may have come long ago. Results that leave every window before their pane closes are
-never in it.
+A result belongs to the pane of its younger tuple. When that pane closes, the result enters the synopsis: into an
+interval of any age, because the older tuple may have come long ago. A result that leaves every window before its pane
+closes never enters.
 
-Invariant: after `close(t)` every pair of windows is answered as of t, exactly. What was is gone: an interval takes
-results up after its time, so nothing can be read as of an earlier pane.
+Invariant: after `close(t)` every pair of windows is answered as of t, exactly. Earlier states are gone: an interval
+takes results after its time, so nothing can be read as of an earlier pane.
 
 A checkpoint has a synopsis as one Arrow table. Rows carry their key values and, for ranked extremes, the values
-themselves; what a row is, `part`, `x` and `y` say to the synopsis that wrote it.
+themselves; only the synopsis that wrote a row knows the meaning of its `part`, `x` and `y`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def to_table(
 def from_table(
     table: pa.Table, keys: KeyDictionary, partials: Sequence[Partial], ranked: Ranked
 ) -> Iterator[tuple[int, Cells]]:
-    """The inverse of `to_table`, part by part; groups get codes as they come."""
+    """The inverse of `to_table`, part by part; groups get codes in the order in which they come."""
     table = table.combine_chunks()
     part, x, y = (np.array(table[name], dtype=np.int64) for name in ("part", "x", "y"))
     codes = keys.encode([one_array(table[f"key{i}"]) for i in range(len(keys.types))], len(table))
@@ -83,7 +83,7 @@ class JoinHistory(ABC):
         self.length, self.band, self.capacity = length, band, capacity
         self._keys = KeyDictionary(key_types)
         self._ranked = {partial: RankedValues(partial.type) for partial in self.partials if partial.ranked}
-        # The number of the pane that closed last; none before the first.
+        # The number of the youngest closed pane; None before the first.
         self._now: int | None = None
         self._pending: dict[int, list[Cells]] = {}
         self._most_groups = LEAST_COMPACTED
@@ -97,9 +97,7 @@ class JoinHistory(ABC):
         return len(self._keys)
 
     def live_groups(self) -> int:
-        """The groups that have results in some interval, or in a pane that has not closed; `groups` also counts some
-        that have vanished.
-        """
+        """How many groups have results in some interval, or in an open pane; `groups` also counts vanished ones."""
         return int(self._kept_groups().sum())
 
     @property
@@ -135,7 +133,7 @@ class JoinHistory(ABC):
         return min(self._pending, default=None)
 
     def close(self, until: Micros) -> None:
-        """Close every pane that ends by the end of one."""
+        """Close every pane that ends by the end of a pane."""
         last = until // self.length
         for pane in sorted(pane for pane in self._pending if pane <= last):
             self._advance(pane)
@@ -154,10 +152,10 @@ class JoinHistory(ABC):
 
     @abstractmethod
     def _begin(self, pane: int) -> None:
-        """The number of the first pane that closes."""
+        """Begin with the number of the first pane that closes."""
 
     def _enter(self, cells: Cells) -> None:
-        """The results of the pane that closes, as far as they are in some window at its end."""
+        """Take the results of the closing pane that are in some window at its end."""
         assert self._now is not None
         ages, leads = self.band.place(self._now - cells.x, self._now - cells.y)
         inside = np.flatnonzero(ages < self.capacity)
@@ -166,16 +164,16 @@ class JoinHistory(ABC):
 
     @abstractmethod
     def _slide(self, panes: int) -> None:
-        """Every interval is so many panes older."""
+        """Make every interval this many panes older."""
 
     @abstractmethod
     def _insert(self, ages: NDArray[np.int64], leads: NDArray[np.int64], cells: Cells) -> None:
-        """Results that enter intervals of some ages."""
+        """Insert results into intervals of some ages."""
 
     # -- groups that have vanished -------------------------------------------------------------------
 
     def _forget_groups(self) -> None:
-        """Looked at whenever the dictionary is twice as large as after the last look, so the cost is amortised."""
+        """Check whenever the dictionary is twice as large as after the last check, so the cost is amortised."""
         if len(self._keys) <= self._most_groups:
             return
         live = self._kept_groups()
@@ -199,7 +197,7 @@ class JoinHistory(ABC):
 
     @abstractmethod
     def _recode(self, remap: NDArray[np.int32], groups: int) -> None:
-        """Groups have other codes: each old code's new one, -1 for those that are gone; so many are left."""
+        """Give groups other codes: each old code's new one, -1 for groups that are gone; `groups` are left."""
 
     # -- answering -----------------------------------------------------------------------------------
 
@@ -208,7 +206,7 @@ class JoinHistory(ABC):
         return self.band.why_not(pair, self.capacity)
 
     def views(self, needs: Needs) -> Iterator[tuple[WindowPair, WindowView]]:
-        """Every pair of windows as of the last pane that closed, in no order."""
+        """Every pair of windows as of the youngest closed pane, in no order."""
         for pair in needs:
             if (why := self.why_not(pair)) is not None:
                 raise ValueError(why)
@@ -227,16 +225,16 @@ class JoinHistory(ABC):
 
     @property
     def now(self) -> int | None:
-        """The number of the pane that closed last, which `load` is to be told."""
+        """The number of the youngest closed pane, for `load`."""
         return self._now
 
     def to_table(self) -> pa.Table:
-        """Everything that it stores, with key values."""
+        """All contents, with key values."""
         waiting = [(_PENDING, cells) for pane in sorted(self._pending) for cells in self._pending[pane]]
         return to_table([*self._saved(), *waiting], self._keys, self.partials, self._ranked)
 
     def load(self, table: pa.Table, now: int | None) -> None:
-        """The inverse of `to_table`, into a synopsis of the same kind, band and partials that has nothing yet."""
+        """The inverse of `to_table`, into an empty synopsis of the same kind, band and partials."""
         if now is not None:
             self._advance(now)
         for part, cells in from_table(table, self._keys, self.partials, self._ranked):
@@ -247,7 +245,7 @@ class JoinHistory(ABC):
 
     @abstractmethod
     def _saved(self) -> Iterable[tuple[int, Cells]]:
-        """What is stored, in parts of its own numbering from 1 on."""
+        """The contents, in parts that the synopsis numbers from 1 on."""
 
     @abstractmethod
     def _load(self, part: int, cells: Cells) -> None:

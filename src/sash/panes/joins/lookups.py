@@ -6,11 +6,11 @@
     windows (8, 6)     the 6 youngest intervals of `whole`; interval 7 of "first older by 1 or more",
                        interval 8 of "first older by 2 or more"
 
-Leads are cumulative here, so that each interval beyond the shorter window is one value. Old intervals take up values
-after their time: an update brings one value per active position, b in all (2b for IJ). RJ keeps one running value more
-than the thesis' update does, which drops the one that windows of b intervals need.
+Leads are cumulative here, so that each interval beyond the shorter window is one value. Old intervals take values after
+their time: an update brings one value per active position, b in all (2b for IJ). RJ keeps one running value more than
+the thesis, whose update drops the value that windows of b intervals need.
 
-Nothing is stored beside the vectors: the join itself holds the tuples of its windows, should another synopsis have to
+Nothing is stored beside the vectors: the join itself holds the tuples of its windows, from which another synopsis can
 be built.
 """
 
@@ -36,14 +36,14 @@ from sash.panes.partials import Combine, Component, Partial
 
 
 class RevisedSynopsis(SharedSynopsis):
-    """A shared synopsis whose positions take up values after their time."""
+    """A shared synopsis whose positions take values after their time."""
 
     @abstractmethod
     def revise(self, values: Component) -> None:
         """Combine each of the last positions with a value: (n, groups), the oldest first."""
 
     def reorder(self, places: Component, groups: int) -> None:
-        """Give every group another place among so many; those without a place (-1) are forgotten."""
+        """Give every group another place among `groups`; groups without a place (-1) are forgotten."""
         old, kept = self._rows, np.flatnonzero(places >= 0)
         self.groups = groups
         self._rows = self._empty(len(old))
@@ -97,7 +97,7 @@ class JoinVectors:
         self._combine, self._dtype = combine, dtype
         self._identity = identity(combine, dtype)
         self.whole = kind(capacity, groups, combine, dtype)
-        # Intervals of tuples from before the beginning are there from the beginning: results may be of such.
+        # Intervals before the beginning exist from the beginning: results may have tuples from there.
         self.whole.extend(np.full((capacity, groups), self._identity, dtype=dtype))
         self._apart = self._empty(groups)
 
@@ -116,19 +116,19 @@ class JoinVectors:
     # -- updates -------------------------------------------------------------------------------------
 
     def update(self, first_ages: Numbers, second_ages: Numbers, codes: NDArray[np.integer], values: Component) -> None:
-        """A pane has closed; results with some ages of their tuples as of its end came in it."""
+        """Take the results of a pane that has closed, with the ages of their tuples as of its end."""
         self.slide(1)
         self.insert(*self.band.place(first_ages, second_ages), codes, values)
 
     def slide(self, panes: int) -> None:
-        """Every interval is so many panes older."""
+        """Make every interval this many panes older."""
         panes = min(panes, self.capacity)
         self.whole.extend(np.full((panes, self.groups), self._identity, dtype=self._dtype))
         slots = (self.whole.length - 1 - np.arange(panes)) % self.capacity
         self._apart[:, slots] = self._identity
 
     def insert(self, ages: Numbers, leads: Numbers, codes: NDArray[np.integer], values: Component) -> None:
-        """Results that belong to intervals of some ages, with their leads."""
+        """Insert results into intervals of some ages, with their leads."""
         inside = ages < self.capacity
         ages, leads, codes, values = ages[inside], leads[inside], codes[inside], values[inside]
         new = np.full((self.capacity, self.groups), self._identity, dtype=self._dtype)
@@ -144,19 +144,19 @@ class JoinVectors:
         FOLDS[self._combine](slots * self.groups + codes, values, rows.reshape(-1))
 
     def _leads(self) -> list[tuple[int, int]]:
-        """What each row of `apart` holds: leads of the first tuple from 1, 2, .. on, then of the second."""
+        """The contents of each row of `apart`: leads of the first tuple from 1, 2, .. on, then of the second."""
         sides = ((1, self.band.above), (-1, self.band.below))
         return [(side, least) for side, most in sides for least in range(1, most + 1)]
 
     def grow_groups(self, groups: int) -> None:
-        """Hold more groups, which have had no results so far."""
+        """Hold more groups, which have no results yet."""
         old = self._apart
         self._apart = self._empty(groups)
         self._apart[:, :, : self.groups] = old
         self.whole.grow_groups(groups)
 
     def reorder(self, places: Numbers, groups: int) -> None:
-        """Give every group another place among so many; those without a place (-1) are forgotten."""
+        """Give every group another place among `groups`; groups without a place (-1) are forgotten."""
         old, kept = self._apart, np.flatnonzero(places >= 0)
         self._apart = self._empty(groups)
         self._apart[:, :, places[kept]] = old[:, :, kept]
@@ -165,8 +165,8 @@ class JoinVectors:
     # -- recovery ------------------------------------------------------------------------------------
 
     def begin(self, pane: int) -> None:
-        """Before anything came: base-intervals are then those of the panes' own numbers, whenever it was made, and
-        sums of floats the same to the last bit."""
+        """Begin before any update: base-intervals then follow the panes' own numbers, whenever the synopsis was
+        made, and sums of floats are the same to the last bit."""
         leaves = 1 << (self.capacity - 1).bit_length()
         self.whole.extend(np.full(((pane - self.whole.length) % leaves, self.groups), self._identity, self._dtype))
 
@@ -176,14 +176,14 @@ class JoinVectors:
         return self.capacity * self.band.values
 
     def dump(self) -> Component:
-        """The values of the intervals, the youngest first, and then those of each lead's."""
+        """The values of the intervals, the youngest first, and then those of each lead."""
         now, ages = self.whole.length, np.arange(self.capacity)
         whole = self.whole.lookup_many(now - ages, now - ages)
         apart = self._apart[:, (now - 1 - ages) % self.capacity]
         return np.concatenate([whole, apart.reshape(-1, self.groups)])
 
     def restore(self, rows: Component) -> None:
-        """The inverse of `dump`, where nothing has come yet."""
+        """The inverse of `dump`, into an empty synopsis."""
         ages = np.arange(self.capacity)
         self.whole.revise(rows[: self.capacity][::-1])
         apart = rows[self.capacity :].reshape(self._apart.shape)
@@ -192,7 +192,7 @@ class JoinVectors:
     # -- lookups -------------------------------------------------------------------------------------
 
     def everything(self) -> Component:
-        """What all intervals have."""
+        """The combined values of all intervals."""
         now = self.whole.length
         return self.whole.lookup(now - self.capacity + 1, now)
 
@@ -212,7 +212,7 @@ class JoinVectors:
         return found
 
     def values(self, age: int) -> tuple[Component, ...]:
-        """What an interval holds: with a band of (-1, 1) the three values of a generalized synopsis, in their order.
+        """The values of an interval: with a band of (-1, 1) the three values of a generalized synopsis, in order.
 
         Those without the first tuple's results are the ones whose second tuple is older, and the other way round.
         """
@@ -223,7 +223,7 @@ class JoinVectors:
         return (*below, every, *above)
 
 
-# Groups are given this much room to grow into, so that a synopsis is not copied for each new one.
+# Room for new groups, so that a synopsis is not copied for each of them.
 _ROOM = 1.5
 
 
@@ -298,7 +298,7 @@ class JoinLookups(JoinHistory):
                 synopsis.grow_groups(self._room)
 
     def _live(self) -> NDArray[np.bool_]:
-        """A group that a pair with the longest windows has rows of, under some predicate."""
+        """Which groups have rows, under some predicate, in the pair with the longest windows."""
         live = np.zeros(len(self._keys), dtype=np.bool_)
         for (partial, _), synopsis in self._synopses.items():
             if partial.kind == "rows":
@@ -314,13 +314,13 @@ class JoinLookups(JoinHistory):
             synopsis.reorder(places, self._room)
 
     def _saved(self) -> Iterator[tuple[int, Cells]]:
-        """What the vectors hold, for groups that have something there."""
+        """The values of the vectors, for groups that have some."""
         self._make_room()
         kept = {slot: synopsis.dump()[:, : len(self._keys)] for slot, synopsis in self._synopses.items()}
         shape = next(iter(kept.values())).shape
         there = np.zeros(shape, dtype=np.bool_)
-        for (partial, i), rows in kept.items():
-            nothing = partial.identity(i)
+        for (partial, _), rows in kept.items():
+            nothing = partial.identity()
             there |= ~np.isnan(rows) if nothing != nothing else rows != nothing
         places, codes = np.nonzero(there)
         columns = {slot: rows[places, codes] for slot, rows in kept.items()}
@@ -329,7 +329,7 @@ class JoinLookups(JoinHistory):
     def _load(self, part: int, cells: Cells) -> None:
         self._make_room()
         for (partial, i), synopsis in self._synopses.items():
-            rows = np.full((synopsis.places, self._room), partial.identity(i), dtype=partial.dtypes[i])
+            rows = np.full((synopsis.places, self._room), partial.identity(), dtype=partial.dtypes[i])
             rows[cells.x, cells.codes] = cells.columns[partial, i]
             synopsis.restore(rows)
 
@@ -346,5 +346,5 @@ class JoinLookups(JoinHistory):
 
 
 def longest_pair(band: Band) -> WindowPair:
-    """The windows of a table that answers every pair of up to so many panes each."""
+    """The windows of a table that answers every pair within a band's ends."""
     return WindowPair(band.high + 1, 1 - band.low)

@@ -1,16 +1,16 @@
-"""Pairs of windows over the two inputs of a join, and where a join's results stand for them.
+"""Pairs of windows over the two inputs of a join, and the place of a join's results for them.
 
 A result of tuples that came a1 and a2 panes ago is in the join of windows of n1 and n2 panes while a1 < n1 and a2 < n2.
-With equal windows only the older tuple counts: results that leave together are put together, and one value per interval
-of expiry answers all windows (n, n) (8.3.2). Windows whose lengths all differ by the same c are no harder: with the
-ages (a1 - c, a2) they are equal (`shift`).
+With equal windows only the older tuple counts: results that leave together are combined, and one value per interval of
+expiry answers all windows (n, n) (8.3.2). Windows whose lengths all differ by the same c are no harder: with the ages
+(a1 - c, a2) they are equal (`shift`).
 
 More than one difference needs the `lead`: by how many panes the first tuple is older than the second, after the shift.
 A pair whose windows differ by d from the shift asks whether a lead reaches d, so leads beyond the band's ends are cut
 off there, and a band of k differences has k values per interval.
 
-Results are put together by the panes of their two tuples, and by group, before they enter a synopsis: windows of whole
-panes ask for no more.
+Results are combined by the panes of their two tuples, and by group, before they enter a synopsis: windows of whole
+panes need no more.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sash.panes.partials import Combine, Component, Partial
 
 @dataclass(frozen=True)
 class JoinRows:
-    """What one micro-batch brings: rows of (first tuple's pane, second tuple's pane, group), in no order.
+    """The rows of one micro-batch: (first tuple's pane, second tuple's pane, group), in no order.
 
     Panes are given by their ends. The younger of a row's panes is the one in which its results were generated.
     `columns` are the components of the partials; of ranked extremes, the values.
@@ -47,7 +47,7 @@ class JoinRows:
         return len(self.first)
 
     def to_table(self, partials: Sequence[Partial]) -> pa.Table:
-        """As it travels and is logged."""
+        """The rows as a table, for the log."""
         columns: dict[str, pa.Array] = {"first": pa.array(self.first), "second": pa.array(self.second)}
         columns |= {f"key{i}": column for i, column in enumerate(self.keys)}
         for number, partial in enumerate(partials):
@@ -58,7 +58,7 @@ class JoinRows:
 
     @classmethod
     def of_table(cls, table: pa.Table, keys: int, partials: Sequence[Partial], length: int) -> JoinRows:
-        """The inverse of `to_table`; tables of several buckets may have been put one after the other."""
+        """The inverse of `to_table`; the table may be a concatenation of several buckets' tables."""
         table = table.combine_chunks()
         first, second = (np.array(table[name], dtype=np.int64) for name in ("first", "second"))
         columns = {
@@ -97,7 +97,7 @@ class Cells:
 def stored_columns(
     rows: JoinRows, partials: Sequence[Partial], ranked: Mapping[Partial, RankedValues]
 ) -> dict[Slot, Component]:
-    """The components as a synopsis keeps them: values of ranked extremes have codes of its own."""
+    """The components in a synopsis' form: values of ranked extremes get the synopsis' own codes."""
     found: dict[Slot, Component] = {}
     for partial in partials:
         if partial.ranked:
@@ -145,12 +145,12 @@ class Band:
 
     @property
     def shift(self) -> int:
-        """The difference that is answered from one value alone: equal windows where the band has them."""
+        """The difference that one value alone answers: equal windows if the band has them."""
         return min(max(0, self.low), self.high)
 
     @property
     def above(self) -> int:
-        """How many leads of the first tuple are told apart."""
+        """How many leads of the first tuple are distinguished."""
         return self.high - self.shift
 
     @property
@@ -177,19 +177,19 @@ class Band:
         return max(max(self.shifted(pair)) for pair in pairs)
 
     def place(self, first_ages: Ages, second_ages: Ages) -> tuple[Ages, Ages]:
-        """The ages of results' intervals, and their leads; both of a result with some ages of its tuples."""
+        """The ages of results' intervals, and their leads, from the ages of their tuples."""
         shifted = first_ages - self.shift
         return np.maximum(shifted, second_ages), np.clip(shifted - second_ages, -self.below, self.above)
 
     def reading(self, pair: WindowPair) -> PairReading:
-        """What answers a pair: the youngest intervals whole, and of the next ones results with certain leads.
+        """How a pair is answered: the youngest intervals whole, and of the next ones results with certain leads.
 
         >>> Band(-1, 1).reading(WindowPair(8, 7))
         PairReading(whole=7, next=1, side=1, least=1)
         """
         first, second = self.shifted(pair)
         shorter, longer = sorted((first, second))
-        # Windows that are shorter than the shift: the leads that they ask for begin higher up.
+        # Windows are shorter than the shift: their leads begin higher up.
         whole = max(shorter, 0)
         return PairReading(whole, longer - whole, int(np.sign(first - second)), whole - shorter + 1)
 
@@ -207,7 +207,7 @@ class Band:
 
 
 class PairReading(NamedTuple):
-    """So many of the youngest intervals whole, and results of the `next` ones that lead by enough on one side.
+    """The `whole` youngest intervals, and the results of the `next` ones that lead by enough on one side.
 
     `side` is 1 where the first tuple has to be older, -1 where the second has. The least lead is `least` in the first
     of these intervals, and one more in each that follows.

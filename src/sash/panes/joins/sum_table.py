@@ -3,8 +3,8 @@
 F(x, y) is the sum of all results of a first tuple up to pane x and a second one up to pane y. The join of windows of n1
 and n2 panes as of k is F(k, k) - F(k - n1, k) - F(k, k - n2) + F(k - n1, k - n2).
 
-A result is of the pane of its younger tuple. So when pane k closes, F changes in the last row and the last column only:
-one border of N1 + N2 + 1 values is added, and the oldest row and column are overwritten. RJ, with its running sums by
+A result belongs to the pane of its younger tuple. So when pane k closes, F changes only in the last row and column: one
+border of N1 + N2 + 1 values is added, and the oldest row and column are overwritten. RJ, with its running sums by
 expiry alone, has to change all of them. A running sum may leave the range of 64 bits and loses nothing.
 """
 
@@ -50,7 +50,7 @@ class RunningTable:
     # -- updates -------------------------------------------------------------------------------------
 
     def update(self, first_ages: Numbers, second_ages: Numbers, codes: NDArray[np.integer], values: Component) -> None:
-        """A pane has closed; results with some ages of their tuples as of its end came in it."""
+        """Take the results of a pane that has closed, with the ages of their tuples as of its end."""
         self.slide(1)
         self.insert(first_ages, second_ages, codes, values)
 
@@ -62,7 +62,7 @@ class RunningTable:
             self._sums[:, self._slot(1, 0)] = self._sums[:, self._slot(1, 1)]
 
     def insert(self, first_ages: Numbers, second_ages: Numbers, codes: NDArray[np.integer], values: Component) -> None:
-        """More results of the pane that closed last."""
+        """Insert more results of the youngest closed pane."""
         if len(codes) and int(np.minimum(first_ages, second_ages).max()) > 0:
             raise ValueError("a result comes with the younger of its tuples, in the pane that closed last")
         inside = (first_ages < self.longest.first) & (second_ages < self.longest.second)
@@ -77,7 +77,7 @@ class RunningTable:
         self._sums[self._slot(0, 0), self._slot(1, 0)] += corner
 
     def _summed(self, axis: int, ages: Numbers, codes: NDArray[np.integer], values: Component) -> Component:
-        """What comes up to each pane of a border, the oldest first."""
+        """The sums up to each pane of a border, the oldest first."""
         size = self.longest[axis] + 1
         sums = np.zeros((size, self.groups), dtype=np.int64)
         FOLDS[Combine.ADD]((size - 1 - ages) * self.groups + codes, values, sums.reshape(-1))
@@ -92,7 +92,7 @@ class RunningTable:
         return (self._now + 1 + np.arange(size - 1)) % size
 
     def grow_groups(self, groups: int) -> None:
-        """Hold more groups, which have had no results so far."""
+        """Hold more groups, which have no results yet."""
         self._sums = np.pad(self._sums, ((0, 0), (0, 0), (0, groups - self.groups)))
 
     def reorder(self, places: Numbers, groups: int) -> None:
@@ -116,7 +116,7 @@ class RunningTable:
         return np.ascontiguousarray(cells).reshape(-1, self.groups)
 
     def restore(self, rows: Component) -> None:
-        """The inverse of `dump`, where nothing has come yet."""
+        """The inverse of `dump`, into an empty table."""
         cells = rows.reshape(*self.longest, self.groups)[::-1, ::-1]
         sums = np.cumsum(np.cumsum(cells, axis=0), axis=1)
         firsts, seconds = ((self._now - np.arange(length)[::-1]) % (length + 1) for length in self.longest)
@@ -125,7 +125,7 @@ class RunningTable:
     # -- lookups -------------------------------------------------------------------------------------
 
     def everything(self) -> Component:
-        """What the longest windows have."""
+        """The sums of the longest windows."""
         return self.lookup(self.longest)
 
     def lookup(self, pair: WindowPair) -> Component:

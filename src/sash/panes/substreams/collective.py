@@ -59,11 +59,11 @@ _MASK = (1 << LENGTH_BITS) - 1
 
 @numba.njit(cache=True, nogil=True)
 def kernel_note(slot: int, key: int, old: int, stamp: int, floors: Any, moves: Any, filled: Any) -> None:
-    """Writes a move into the log of a list, unless the list has been given up or does not go down so far."""
+    """Write a move into the log of a list, unless the list has been given up or does not go down so far."""
     if filled[slot] < 0 or stamp <= floors[slot]:
         return
     if filled[slot] == moves.shape[1]:
-        # So many moves since the list was made: making it anew will be cheaper, if it is ever asked for.
+        # After so many moves it is cheaper to make the list anew, if somebody asks for it.
         filled[slot] = -1
         return
     moves[slot, filled[slot], 0] = key
@@ -75,7 +75,7 @@ def kernel_note(slot: int, key: int, old: int, stamp: int, floors: Any, moves: A
 # Inlined, because for one tuple the passing of so many arrays would take as long as the work.
 @numba.njit(cache=True, nogil=True, inline="always")
 def kernel_advance(key: int, amount: int, pane: int, p: int, lengths: Any, stamps: Any, listing: Any) -> int:
-    """One key's row goes from m to m + amount; how many levels it had to look at."""
+    """Advance one key's row from m to m + amount; the result is how many levels it visited."""
     m, row, slots = lengths[key], stamps[key], listing.slots
     floors, moves, filled = listing.floors, listing.moves, listing.filled
     if slots[0] >= 0 and row[0] != pane:
@@ -110,7 +110,7 @@ def kernel_advance(key: int, amount: int, pane: int, p: int, lengths: Any, stamp
 
 @numba.njit(cache=True, nogil=True)
 def kernel_update(keys: Any, amounts: Any, pane: int, p: int, lengths: Any, stamps: Any, listing: Any) -> int:
-    """All keys of a pane; how many levels it had to look at, or -1 where a key outgrows the levels that there are."""
+    """Advance all keys of a pane; the result is how many levels it visited, or -1 if a key outgrows the levels."""
     visited, classes = 0, (stamps.shape[1] - 1) // p
     for i in range(keys.size):
         if (lengths[keys[i]] + amounts[i] + p) >> classes > p:
@@ -159,7 +159,7 @@ class Levels:
         return c * self.p + (shifted >> c) - self.p
 
     def full(self, distance: int) -> int:
-        """How many levels lie wholly within a distance, which is as many as a substream of that length stores."""
+        """How many levels lie wholly within a distance: a substream of that length stores as many."""
         return self.of(distance + 1)
 
     def stored(self, length: int, level: int) -> int | None:
@@ -180,12 +180,12 @@ class Levels:
 
     @property
     def epsilon(self) -> Fraction:
-        """What a look-up returns for > v is more than v (1 - epsilon)."""
+        """A look-up for > v returns only keys with more than v (1 - epsilon)."""
         return max(Fraction(2, self.p + 2), Fraction(3, 2 * self.p + 2))
 
     @property
     def excess(self) -> Fraction:
-        """What a look-up returns for < v is less than v (1 + excess): 4 v for p = 1, (1 + 2/p) v beyond."""
+        """A look-up for < v returns only keys with less than v (1 + excess): 4 v for p = 1, (1 + 2/p) v beyond."""
         # The unit that stands for level `below(v)` is outside the window, so the window has fewer than last(below(v))
         # units. Against v > first(below(v) - 1) that is 2/p more inside a class and 3/(2p - 1) across two.
         return max(Fraction(2, self.p), Fraction(3, 2 * self.p - 1))
@@ -195,7 +195,7 @@ Integers = NDArray[np.integer[Any]]
 
 _LEAST_KEYS = 64
 _LEAST_SLOTS = 4
-# Column 0 of the stamps: the pane in which a key was last seen, be its amount 0.
+# Column 0 of the stamps: the pane in which a key was last seen, even with an amount of 0.
 _SEEN = 0
 _NONE: Codes = np.empty(0, dtype=np.int32)
 # Pane numbers are four bytes wide; long before they run out they start again.
@@ -230,7 +230,7 @@ class CollectiveIndex:
 
     def __init__(self, p: int = 8) -> None:
         self.levels = Levels(p)
-        # Levels that updates have looked at so far: what the updates cost.
+        # How many levels the updates have visited: their cost.
         self.visited = 0
         self.panes = PaneTimes()
         self._size = 0
@@ -266,13 +266,13 @@ class CollectiveIndex:
 
     @property
     def listed(self) -> int:
-        """How many levels are kept in order, because somebody asks for them."""
+        """How many levels are kept in order, because look-ups use them."""
         return int((self.listing.filled >= 0).sum())
 
     # -- updating ------------------------------------------------------------------------------------
 
     def update(self, time: Micros, keys: Integers, amounts: Integers) -> None:
-        """Each key got so many units in the pane that ends at a time: tuples for COUNT, the values' sum for SUM.
+        """Add units to keys in the pane that ends at a time: tuples for COUNT, the values' sum for SUM.
 
         It is an error to go back in time, to bring a key twice, a negative amount, or a number with a fraction.
         An amount of 0 makes a key seen: it has a SUM, and that is less than 1.
@@ -352,7 +352,7 @@ class CollectiveIndex:
         return seen[self.stamps[seen, column] <= self.panes.last_outside(tau, length)]
 
     def candidates_above(self, tau: Micros, length: Micros, v: int) -> Candidates:
-        """The keys of `lookup_above` in no order, and apart from each other: those that surely have more than v."""
+        """The keys of `lookup_above` in no order; those that surely have more than v are apart."""
         outside = self.panes.last_outside(tau, length)
         column = 1 + self.levels.above(operator.index(v)) if v >= 0 else _SEEN
         if column >= self.stamps.shape[1]:
@@ -364,7 +364,7 @@ class CollectiveIndex:
         return Candidates(found[:certain].copy(), found[uncertain:].copy())
 
     def _list(self, column: int) -> None:
-        """Have a slot for a column's list: its own, or one whose list was given up, or a new one."""
+        """Give a column's list a slot: its own, or one whose list was given up, or a new one."""
         if self.listing.slots[column] >= 0:
             return
         several = len(self.listing.filled)
@@ -377,13 +377,13 @@ class CollectiveIndex:
         slots[column] = slot
 
     def _unlist(self, slots: int) -> None:
-        """Give up all lists; they come back as they are asked for."""
+        """Give up all lists; look-ups make them again."""
         self.listing = empty_listing(self.stamps.shape[1], slots, len(self._lengths))
 
     # -- forgetting --------------------------------------------------------------------------------------
 
     def forget(self, before: Micros) -> None:
-        """No window will begin before a time."""
+        """Forget panes: no window will begin before a time."""
         self.panes.forget(before)
         if self.panes.forgotten >= RENUMBER_FROM:
             shift = self.panes.renumber()

@@ -1,16 +1,15 @@
 """Exact filters for MAX and MIN: keys by their greatest value, for every base-interval of panes.
 
-The paper has these in its full version only; this is a design of our own with its costs. MAX(S_k[T]) > v says that k
+The paper has these in its full version only; this is our own design with the paper's costs. MAX(S_k[T]) > v says that k
 reached more than v in some pane of the window. So each base-interval (Definition 3.1: 2^l panes from a multiple of 2^l
-on) keeps a run of its keys sorted by their maximum, and those that reached more than v are the end of a run. MAX < v
+on) keeps a run of its keys sorted by their maximum, and the keys that reached more than v are the end of a run. MAX < v
 and MAX <= v are the complement: keys seen in the window that did not reach v. MIN is MAX in reverse order.
 
-A run has a key once. Values are int64 whose order is the order of the numbers they stand for (`encode`), so one kernel
-serves whole numbers and fractions. `seen[key] == mark` says that a key was met since `mark` was new: a set that is
-emptied by counting on.
+A run has a key once. Values are int64 in the order of their numbers (`encode`), so one kernel serves whole numbers and
+fractions. `seen[key] == mark` says that a key was met since `mark` was new: a set that a new mark empties.
 
-Invariants: a pane is closed when a later one comes, and in no base-interval before; a base-interval is made when its
-last pane closes, of its two halves, unless its first pane has been forgotten by then.
+Invariants: a pane is closed when a later one comes, and is in no base-interval before; a base-interval is made of its
+two halves when its last pane closes, unless its first pane has been forgotten by then.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def encode(values: NDArray[Any], reverse: bool) -> NDArray[np.int64]:
 
 @numba.njit(cache=True, nogil=True)
 def kernel_merge(keys: Any, values: Any, other_keys: Any, other_values: Any, seen: Any, mark: int) -> Any:
-    """One run from two; of a key that is in both, or twice in one, the greatest value."""
+    """Merge two runs into one; a key that is in both, or twice in one, has its greatest value."""
     i, j, place = keys.size - 1, other_keys.size - 1, keys.size + other_keys.size
     merged_keys, merged_values = np.empty(place, dtype=np.int32), np.empty(place, dtype=np.int64)
     while i >= 0 or j >= 0:
@@ -158,7 +157,7 @@ class ExtremeIndex:
         pane = self._panes.number(time)
         if pane > self._closed + 1:
             self._close()
-            # Panes that brought nothing have no number, so the next is the only one there can be.
+            # Panes without values have no number, so the next number follows at once.
             assert pane == self._closed + 1
         self._reserve(int(keys.max()) + 1)
         encoded = encode(values, self.kind == "min")
@@ -192,7 +191,7 @@ class ExtremeIndex:
         if comparison not in COMPARISONS:
             raise ValueError(f"unknown comparison: {comparison}; known: {', '.join(COMPARISONS)}")
         outward = comparison in ((">", ">=") if self.kind == "max" else ("<", "<="))
-        # Whoever fails MAX < v has reached v itself; whoever fails MAX <= v has reached more.
+        # A key that fails MAX < v has reached v itself; a key that fails MAX <= v has reached more.
         strict = (comparison in (">", "<")) == outward
         threshold, side = self._threshold(v, strict)
         runs = list(self._window(self._panes.last_outside(tau, length)))
@@ -204,7 +203,7 @@ class ExtremeIndex:
         return np.sort(found)
 
     def _threshold(self, v: float | Decimal | Fraction, strict: bool) -> tuple[np.int64, Any]:
-        """Where a run is cut: what lies after it has reached v, or more than v if that is strict."""
+        """Where a run is cut: the keys after it have reached v, or more than v if that is strict."""
         reverse = self.kind == "min"
         if self.dtype is np.float64:
             return encode(np.array([v], dtype=np.float64), reverse)[0], "right" if strict else "left"
@@ -221,7 +220,7 @@ class ExtremeIndex:
         return np.int64(bound), "right" if strict else "left"
 
     def _window(self, outside: int) -> Iterator[Run]:
-        """The base-intervals of the panes after one, and the open pane."""
+        """The base-intervals of the panes after a pane, and the open pane."""
         first = outside
         while first < self._closed:
             widest = (self._closed - first).bit_length() - 1
@@ -232,14 +231,14 @@ class ExtremeIndex:
             yield self._open
 
     def _distinct(self, parts: list[Codes]) -> Codes:
-        """Keys that were not met since the last mark, each once."""
+        """The keys that were not met since the last mark, each once."""
         found: Codes = distinct(np.concatenate([*parts, EMPTY.keys]), self._seen, self._mark)
         return found
 
     # -- forgetting --------------------------------------------------------------------------------------
 
     def forget(self, before: Micros) -> None:
-        """No window will begin before a time."""
+        """Forget panes: no window will begin before a time."""
         self._panes.forget(before)
         gone = self._panes.forgotten
         if gone > self._closed:

@@ -27,7 +27,7 @@ class PaneTimes:
 
     def __init__(self, times: Sequence[Micros] = ()) -> None:
         self.times = list(times)
-        # So many numbers are in use no more: those of panes that ended at or before the horizon.
+        # How many numbers are no longer in use: those of panes that ended at or before the horizon.
         self.forgotten = 0
         self.horizon: Micros | None = None
 
@@ -36,7 +36,7 @@ class PaneTimes:
         return self.forgotten + len(self.times)
 
     def number(self, time: Micros) -> int:
-        """The number of the pane that ends at a time, a new one unless it is the newest pane's."""
+        """The number of the pane that ends at a time: a new one, unless it is the newest pane's."""
         last = self.times[-1] if self.times else self.horizon
         if last is not None and time < last:
             raise ValueError(f"panes come in the order of time: {time} after {last}")
@@ -54,7 +54,7 @@ class PaneTimes:
         return self.forgotten + bisect_right(self.times, edge)
 
     def forget(self, before: Micros) -> None:
-        """No window will begin before a time."""
+        """Forget panes: no window will begin before a time."""
         if self.horizon is not None and before <= self.horizon:
             return
         gone = bisect_right(self.times, before)
@@ -63,6 +63,6 @@ class PaneTimes:
         self.horizon = before
 
     def renumber(self) -> int:
-        """Start again from 1; every number still in use gets smaller by what is returned."""
+        """Start again from 1; every number still in use decreases by the result."""
         shift, self.forgotten = self.forgotten, 0
         return shift

@@ -1,7 +1,7 @@
 """Keys by stamp, newest first: the search structure beside each column of stamps.
 
-The paper keeps a search tree per level. A stamp only ever grows, and that allows something flatter: the keys in
-order as they were when the list was made, and a log of what has moved since.
+The paper keeps a search tree per level. A stamp only ever grows, and that allows a flatter structure: the keys in order
+at the time when the list was made, and a log of moves since.
 
     run     key      7    2    9    4  |  1    3          newer than pane 5 when it was made: a prefix, and still newer
             stamp   19   19   18    6  |  4    4          (the run ends at its floor, pane 3)
@@ -9,14 +9,14 @@ order as they were when the list was made, and a log of what has moved since.
     moves   (3: 4 -> 8)   (7: 19 -> 20)   (1: 4 -> 5)   (1: 5 -> 6)
              crossed 5     newer before    not yet       crossed 5
 
-The moves of one key follow each other (4 -> 5 -> 6), so exactly one of them crosses a threshold between: no key is
+The moves of one key follow each other (4 -> 5 -> 6), so exactly one of them crosses a threshold in between: no key is
 found twice, and nothing has to be looked up by key. A key that is newer in level l + 2 as well is in the answer of
-level l for certain; `surely` is that stamp. It may have grown since, which costs a check and no more.
+level l for certain; `surely` is that stamp. The stamp may have grown since, which costs only a check.
 
-A list leaves out keys that are older than its floor, somewhat further back than anybody has asked. The log is merged
-into the run once as much time went into reading it as merging takes; merging looks at the R keys and panes above the
-floor, so a look-up costs O(K_o + sqrt(u R)) on average, with u moves between two of them. A column is listed when it is
-first asked for, in O(K), and its log is given up when it grows to a quarter of the keys.
+A list leaves out keys that are older than its floor, which lies somewhat further back than any look-up so far. The log
+is merged into the run when reading the log has taken as long as a merge; a merge visits the R keys and panes above the
+floor, so a look-up costs O(K_o + sqrt(u R)) on average, with u moves between two of them. The first look-up of a column
+makes its list, in O(K), and the log is given up when it grows to a quarter of the keys.
 
 Invariants: a run has the keys that were newer than its floor, once each; the log has every move since that ends above
 the floor; filled < 0 says that a list must be made before it is read.
@@ -30,7 +30,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-# Merging takes as long for one key or pane as reading about so many moves.
+# Merging one key or pane takes as long as reading about this many moves.
 _MERGE = 4
 _LEAST_MOVES = 256
 
@@ -115,7 +115,7 @@ def kernel_merge(run_keys: Any, run_stamps: Any, moves: Any, floor: int, marks: 
             keys[count], theirs[count] = run_keys[i], run_stamps[i]
             count += 1
     for i in range(len(moves)):
-        # Only a key's last move tells where it is now.
+        # Only a key's last move has its current place.
         if marks[moves[i, 0]] == i + 1:
             marks[moves[i, 0]] = 0
             if moves[i, 2] > floor:
@@ -139,7 +139,7 @@ def kernel_prefix(sorted_stamps: Any, outside: int) -> int:
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def kernel_select(keys: Any, sorted_stamps: Any, surely: Any, moves: Any, outside: int, found: Any) -> Any:
-    """Puts certain keys at the beginning of `found` and uncertain ones at its end; where these two parts are."""
+    """Put certain keys at the beginning of `found` and uncertain ones at its end; returns where the parts are."""
     # Unsigned, so that no index has to be tested for being negative.
     certain, uncertain, one = np.uint64(0), np.uint64(found.size - 1), np.uint64(1)
     for i in range(kernel_prefix(sorted_stamps, outside)):
@@ -150,7 +150,7 @@ def kernel_select(keys: Any, sorted_stamps: Any, surely: Any, moves: Any, outsid
             found[uncertain] = keys[i]
             uncertain -= one
     for i in range(len(moves)):
-        # Without a branch: which moves cross is not foreseeable.
+        # Without a branch: nobody can foresee which moves cross.
         found[uncertain] = moves[i, 0]
         uncertain -= np.uint64((moves[i, 1] <= outside) & (moves[i, 2] > outside))
     return np.int64(certain), np.int64(uncertain + one)
@@ -173,7 +173,7 @@ def kernel_freshen(listing: Any, stamps: Any, column: int, outside: int, forgott
         size, moves = listing.sizes[slot], listing.moves[slot, : listing.filled[slot]]
         keys, theirs = kernel_merge(run_keys[:size], run_stamps[:size], moves, floor, listing.marks)
     kernel_order(keys, theirs, floor, newest, run_keys, run_stamps)
-    # Who was seen is sure to have been seen (column 0).
+    # A key in column 0 was seen for certain.
     beyond = column + 2 if column > 0 else 0
     for i in range(keys.size):
         surely[i] = stamps[run_keys[i], beyond] if beyond < stamps.shape[1] else 0

@@ -1,1 +1,1 @@
-"""What a program gets: queries, their answers, who is told of them and where they are written."""
+"""The results of a program: queries, their answers, subscribers and sinks."""

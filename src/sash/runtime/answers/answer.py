@@ -1,4 +1,4 @@
-"""An answer: what a query said at one time.
+"""An answer: the result of a query as of one time.
 
 Tables and texts as HTML for notebooks.
 
@@ -8,6 +8,7 @@ read.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -15,17 +16,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.core.time import Micros, to_datetime
 from sash.panes.answers import PendingTable
 from sash.sql.roles import is_number
 
 _set = object.__setattr__
 MOST_ROWS = 20
-# A cell is cut to so many characters.
+# A cell is cut to this many characters.
 _WIDEST = 200
 
 
 class Explanation(str):
-    """What EXPLAIN says: a string, which a notebook shows in lines."""
+    """The text of EXPLAIN: a string that a notebook shows in lines."""
 
     __slots__ = ()
 
@@ -45,7 +47,7 @@ def query_html(name: str, text: str, state: str, latest: str | None) -> str:
 
 
 def table_html(table: pa.Table, caption: str) -> str:
-    """At most MOST_ROWS rows; how many more there are is said below."""
+    """At most MOST_ROWS rows; a line below says how many more there are."""
     heads = "".join(f'<th style="text-align:{_side(field.type)}">{escape(field.name)}</th>' for field in table.schema)
     lines = [
         "<tr>"
@@ -62,7 +64,7 @@ def table_html(table: pa.Table, caption: str) -> str:
 
 
 def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    """By position: columns may have one name."""
+    """By position: two columns may have the same name."""
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
@@ -134,3 +136,9 @@ class Answer:
 
     def _repr_html_(self) -> str:
         return answer_html(self.query, self.as_of, self.complete, self.table)
+
+
+def stamped_table(table: pa.Table, as_of: Micros | None, complete: bool) -> pa.Table:
+    """The answer of a one-time question, with its time and completeness in the schema's metadata."""
+    times = {} if as_of is None else {"as_of": to_datetime(as_of).isoformat()}
+    return table.replace_schema_metadata({**times, "complete": json.dumps(complete)})

@@ -1,10 +1,10 @@
 """A subscriber with a thread of its own: answers wait in a bounded queue, and the stream never waits for it.
 
-    micro-batch ──► queue of at most so many ──► callback, one answer after the other, in order
+    micro-batch ──► queue of at most `queue` ──► callback, one answer after the other, in order
                      full: the oldest goes, or the new one is not taken; both are counted
 
-Whoever must not miss an answer subscribes without a mailbox (`when_full="wait"`): it is called in the thread of the
-micro-batch and before the commit, so it holds the stream up, and is told again after a crash.
+A subscriber that must not miss an answer has no mailbox (`when_full="wait"`). The thread of the micro-batch calls it
+before the commit, so the subscriber holds the stream up, and may get an answer again after a crash.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def check_policy(queue: int, when_full: str) -> None:
 
 
 class Mailbox:
-    """Its thread lives while there is something to deliver. `raised` is told of what the callback raises."""
+    """Its thread lives while there is something to deliver. `raised` gets every exception of the callback."""
 
     def __init__(
         self, query: str, callback: Callable[[Answer], None], queue: int, when_full: str, raised: Callable[[], None]
@@ -59,7 +59,7 @@ class Mailbox:
                 self._worker.start()
 
     def _make_room(self) -> bool:
-        """One answer is left out: the oldest that waits, or the one that comes."""
+        """Leave out one answer: the oldest in the queue, or the new one."""
         if not self._dropped:
             report(
                 logger, logging.WARNING, "subscriber.behind",
@@ -90,12 +90,12 @@ class Mailbox:
                 self._delivered += 1
 
     def empty(self) -> None:
-        """The subscriber has left: what waits for it is nobody's."""
+        """The subscriber has left: drop the queued answers."""
         with self._changed:
             self._line.clear()
 
     def settle(self, patience: float | None) -> None:
-        """Wait until everything is delivered, at most for so many seconds; from the subscriber itself, not at all."""
+        """Wait until everything is delivered, at most `patience` seconds; the subscriber's own thread does not wait."""
         with self._changed:
             if self._worker is threading.current_thread():
                 return

@@ -1,21 +1,21 @@
-"""The way of answers into sinks: the answers of a query in order, and none left out.
+"""The way of answers into sinks: each sink gets all answers of a query, in order.
 
     answers of a micro-batch ──► a line per query and sink ──► one write for all that waits
                                        │                       a thread of the channel's own
                                        └ in the checkpoint, while writing fails or takes long
 
-Sinks that one job can serve (Kafka with the same options) share a channel: all answers that their queries have waiting
-go in one write. The plans of a micro-batch commit one after the other, so their answers are stored first and written
-together at its end. Any other sink has a channel to itself. When the write for several queries fails, each of them is
-written by itself until that has worked: so a query whose answers no sink takes does not keep others from writing.
+Sinks that one job can serve (Kafka with the same options) share a channel: one write has all answers that wait for
+them. The plans of a micro-batch commit one after the other, so their answers are stored first and written together at
+its end. Any other sink has its own channel. When the write for several queries fails, the channel writes each query by
+itself until a write has succeeded: so a query whose answers no sink takes does not keep others from writing.
 
-A sink that is away for a while gets everything once it is back. One that stays away is given up when too much waits:
-what it has then is everything up to some answer, without a hole, and nothing after it.
+A sink that is away for a while gets everything once it is back. A sink that stays away is given up when too many
+answers wait: it then has all answers up to some time, without a hole, and none after it.
 
-A micro-batch waits for a channel a moment, so that a sink that is quick is never behind its answers. All waits together
-take PATIENCE_SECONDS at most, of which REGAINED comes back with every second that passes. When they are used up, the
-channel is not waited for until it has caught up: answers are put into the checkpoint, and the stream goes on. So a sink
-that is slow, or slow to fail, costs the stream ten seconds, and a tenth of the time after that.
+A micro-batch waits briefly for a channel, so that a quick sink is never behind its answers. All waits together take
+PATIENCE_SECONDS at most, of which REGAINED comes back with every second that passes. When the patience is used up,
+micro-batches do not wait for the channel until it has caught up: answers go into the checkpoint, and the stream goes
+on. So a slow or failing sink costs the stream ten seconds, and a tenth of the time after that.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from sash.storage.files import damaged, make_directory, read_table, remove, tabl
 
 logger = logging.getLogger("sash.runtime")
 
-# What may wait for a sink that fails, in answers and in bytes.
+# The most that may wait for a failing sink, in answers and in bytes.
 WAITING_ANSWERS = 1_000
 WAITING_BYTES = 256 * 2**20
-# What one write has at most, more or less: after a sink was away, more than that waits.
+# About the most bytes of one write: after a sink was away, more may wait.
 WRITTEN_BYTES = 64 * 2**20
-# How long micro-batches wait for a sink, and how long a session that ends waits for one that writes nothing.
+# How long micro-batches wait for a sink, and how long an ending session waits for a sink that writes nothing.
 PATIENCE_SECONDS = 10.0
 REGAINED = 0.1
 LAST_PATIENCE_SECONDS = 60.0
@@ -53,11 +53,11 @@ _FACTS = b"sash.answer"
 
 
 class NotKeptError(CheckpointError):
-    """An answer that no sink has could not be stored either: its micro-batch must not be committed."""
+    """An answer could be neither written nor stored: its micro-batch must not be committed."""
 
 
 class Writes(Protocol):
-    """A sink. `name` is for people; sinks with an equal `channel` are written together, None: by itself."""
+    """A sink. `name` is for people; sinks with an equal `channel` are written together (None: by itself)."""
 
     name: str
     channel: str | None
@@ -67,7 +67,7 @@ class Writes(Protocol):
 
 
 class AnswerLine:
-    """Answers in line, also as files where there is a `directory`: a restart finds those that were not written."""
+    """Answers in line, also as files where there is a `directory`: a restart finds the unwritten answers."""
 
     def __init__(self, query: str, directory: Path | None) -> None:
         self._directory = directory
@@ -86,7 +86,7 @@ class AnswerLine:
         self._bytes += answer.table.nbytes
 
     def first(self, most: int) -> list[Answer]:
-        """As many as have so many bytes together, and at least one."""
+        """The first answers with `most` bytes together, and at least one."""
         chosen = list[Answer]()
         for _, answer in self._line:
             if chosen and answer.table.nbytes > most:
@@ -96,7 +96,7 @@ class AnswerLine:
         return chosen
 
     def leave(self, number: int) -> None:
-        """So many, the first, have been written."""
+        """The first `number` answers have been written."""
         gone = [self._line.popleft() for _ in range(number)]
         self._bytes -= sum(answer.table.nbytes for _, answer in gone)
         for path, _ in gone:
@@ -147,7 +147,7 @@ class Outlet:
         place: str | None = None,
         channels: dict[str, Channel] | None = None,
     ) -> None:
-        """`channels`: those that sinks of other queries have, by name."""
+        """`channels` are the channels of other queries' sinks, by name."""
         self.place = place
         self.query = query
         self.writer = sink
@@ -156,7 +156,7 @@ class Outlet:
         self._written = 0
         self._error: str | None = None
         self._closed = False
-        # The write for several queries has failed, and this one's answers have not been written by themselves since.
+        # The write for several queries has failed, and this query's answers have not been written by themselves since.
         self.is_apart = False
         shared = {} if channels is None or sink.channel is None else channels
         # The channel writes what is in line.
@@ -168,7 +168,7 @@ class Outlet:
         return self.writer.name
 
     def add(self, answer: Answer) -> Channel:
-        """Put an answer into the line; the channel, which is to write it."""
+        """Put an answer into the line; the result is the channel that writes it."""
         with self.channel.changed:
             if not self._closed:
                 self.line.add(answer)
@@ -179,17 +179,17 @@ class Outlet:
         return self.line.is_too_long
 
     def store(self) -> None:
-        """Store what waits: a restart finds it."""
+        """Store the waiting answers, so that a restart finds them."""
         with self.channel.changed:
             if not self._closed:
                 self.line.keep()
 
     def flush(self) -> None:
-        """Try again what waits, and wait for it as long as the sink gets on."""
+        """Write the waiting answers again, and wait while the sink makes progress."""
         self.channel.flush()
 
     def drop(self) -> None:
-        """The query is gone: one last try."""
+        """The query is dropped: try one last write."""
         self.channel.flush(keep=False)
         with self.channel.changed:
             if len(self.line):
@@ -262,12 +262,12 @@ class Channel:
         self._outlets: list[Outlet] = []
         self._worker: threading.Thread | None = None
         self._writes = 0
-        # After how many writes the next one was waited for in vain: other queries of the channel do not wait again.
+        # After how many writes somebody waited in vain for the next: other queries of the channel do not wait again.
         self._stuck_at = -1
-        # What waiting has taken of the patience that there is, and as of when.
+        # How much of the patience is spent, and as of when.
         self._spent = 0.0
         self._looked_at = time.monotonic()
-        # A micro-batch has waited in vain, and nobody waits until all is written.
+        # A micro-batch has waited in vain: no micro-batch waits until all is written.
         self._is_behind = False
         self.changed = threading.Condition()
 
@@ -280,18 +280,18 @@ class Channel:
 
     @property
     def is_shared(self) -> bool:
-        """Several queries write here together."""
+        """Whether several queries write here together."""
         return len(self._outlets) > 1
 
     def begin(self) -> None:
-        """Write what waits, beside the micro-batch."""
+        """Write the waiting answers in the channel's thread; the micro-batch goes on."""
         with self.changed:
             if self._worker is None and any(outlet.waits for outlet in self._outlets):
                 self._worker = threading.Thread(target=self._work, name="sash-sink", daemon=True)
                 self._worker.start()
 
     def wait_a_moment(self) -> None:
-        """Until what waits is written, or patience ends; what then waits is stored."""
+        """Wait until all is written or patience ends; then store the answers that still wait."""
         with self.changed:
             before = time.monotonic()
             self._spent = max(0.0, self._spent - REGAINED * (before - self._looked_at))
@@ -303,7 +303,7 @@ class Channel:
             self._keep()
 
     def flush(self, keep: bool = True) -> None:
-        """Try again what waits, and wait for it as long as the sinks get on."""
+        """Write the waiting answers again, and wait while the sinks make progress."""
         with self.changed:
             self.begin()
             before = self._stuck_at
@@ -327,7 +327,7 @@ class Channel:
             outlet.keep()
 
     def _work(self) -> None:
-        """Until nothing waits or a write fails."""
+        """Write until nothing waits or a write fails."""
         while writing := self._next():
             answers = [answer for _, mine in writing for answer in mine]
             try:
@@ -341,7 +341,7 @@ class Channel:
                 return
 
     def _next(self) -> list[tuple[Outlet, list[Answer]]]:
-        """The outlets of the next write with their answers: first those that can be written together."""
+        """The outlets of the next write with their answers: first the outlets that can be written together."""
         with self.changed:
             waiting = [outlet for outlet in self._outlets if outlet.waits]
             if not waiting:
@@ -359,7 +359,7 @@ class Channel:
             for outlet in outlets:
                 outlet.failed(error)
                 outlet.is_apart = True
-            # The others come first the next time.
+            # The other outlets come first the next time.
             self._outlets.sort(key=outlets.__contains__)
             self._ends()
 
@@ -374,7 +374,7 @@ def _marked(answer: Answer) -> pa.Table:
 
 
 def _stored(query: str, directory: Path | None) -> Iterator[tuple[Path, Answer]]:
-    """What an earlier session could not write, oldest first. Whether it was complete or scheduled, no sink asks."""
+    """The answers that an earlier session could not write, oldest first. No sink reads `complete` or `scheduled`."""
     for path in sorted(directory.glob("*.arrow")) if directory is not None else ():
         try:
             table = read_table(path, int(path.name.split(".")[1], 16))

@@ -2,7 +2,7 @@
 
 a number                     ──► a line over as_of
 a number for each group      ──► a line for each group, of those that are greatest at the end
-one answer, or a list (TOP)  ──► bars: whoever is on the list differs from answer to answer
+one answer, or a list (TOP)  ──► bars: the items of the list differ from answer to answer
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def plot_answers(
     column: str | None,
     ax: Axes | None,
 ) -> Axes:
-    """`keys` are the columns that say what a row is about, `numbers` those to draw: `column`, or the first of them."""
+    """`keys` are the columns that identify a row, `numbers` the columns to draw: `column`, or the first of them."""
     if not answers:
         raise SashError(f"query '{name}' has no answer yet to plot")
     chosen = _chosen(name, numbers, column)
@@ -81,7 +81,7 @@ def _draw_lines(ax: Axes, answers: Sequence[Answer], keys: list[str], column: st
         last |= each
     shown = sorted(last, key=lambda key: last[key], reverse=True)[:MOST_LINES]
     for key in shown:
-        # A group that an answer does not have leaves a gap.
+        # An answer without a group leaves a gap in the group's line.
         ax.plot(
             times, [each.get(key, float("nan")) for each in values], label=key, marker="." if len(times) < 30 else ""
         )
@@ -97,7 +97,7 @@ def _left_out(shown: int, all: int) -> str:
 
 
 def _numbers(answer: Answer, keys: list[str], column: str) -> dict[str, float]:
-    """The number of each group, those without one left out."""
+    """The number of each group that has one."""
     names = [answer.table[key].to_pylist() for key in keys]
     labels = [", ".join(map(str, label)) for label in zip(*names, strict=True)] if keys else [""] * len(answer.table)
     values = answer.table[column].to_pylist()

@@ -1,6 +1,6 @@
 """A registered query as its user holds it.
 
-What `query.subscribe` returns: the way to leave.
+`Subscription` is the result of `query.subscribe`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Subscription:
         self._lock = threading.Lock()
 
     def cancel(self) -> None:
-        """No answer comes any more, but for one that is on its way; what waits in a queue is let go."""
+        """End the subscription: an answer on its way may still come, and queued answers are dropped."""
         with self._lock:
             leave, self._leave = self._leave, None
         if leave is not None:
@@ -64,19 +64,19 @@ class Subscription:
 logger = logging.getLogger("sash.runtime")
 
 
-# What an answer takes besides the bytes of its columns.
+# The bytes of an answer besides its columns.
 ANSWER_OVERHEAD = 1_500
-# Up to this many rows a table's size is estimated.
+# The size of a table with at most this many rows is estimated.
 SMALL = 10_000
 
 
 class AnswerMemory:
-    """Bounds what all queries together remember: a query that adds beyond it gives up its own oldest answers."""
+    """Bounds what all queries together remember: a query that exceeds the bound gives up its own oldest answers."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._used = 0
-        # Answers of queries that were computed together may share a table: its bytes are counted once.
+        # Queries that were computed together may share a table: its bytes are counted once.
         self._holders: dict[int, int] = {}
         self._lock = threading.Lock()
         self.forgotten = 0
@@ -86,7 +86,7 @@ class AnswerMemory:
         return self._used
 
     def add(self, told: Iterable[tuple[deque[Answer], Answer]]) -> None:
-        """Remember answers, each of a query with the answers that the query has, oldest first."""
+        """Remember answers, each given with the earlier answers of its query, oldest first."""
         holders = self._holders
         with self._lock:
             for answers, answer in told:
@@ -102,7 +102,7 @@ class AnswerMemory:
                     self.forgotten += 1
 
     def forget(self, answers: deque[Answer]) -> None:
-        """A dropped query's answers are its holder's own business."""
+        """Stop counting the answers of a dropped query: they belong to the program that holds the query."""
         with self._lock:
             for answer in answers:
                 self._release(answer)
@@ -124,7 +124,7 @@ def size_of(table: pa.Table | PendingTable) -> int:
 
 
 class Outward:
-    """Where the answers of one query go: into memory, to sinks, to subscribers."""
+    """The destinations of one query's answers: memory, sinks, subscribers."""
 
     def __init__(self, query: str, keep: int, memory: AnswerMemory) -> None:
         self._query = query
@@ -137,7 +137,7 @@ class Outward:
         self.subscriber_errors = 0
 
     def tell(self, answer: Answer) -> None:
-        """A subscriber that raises is reported; the others are still served."""
+        """Tell all subscribers. If one raises, the error is reported and the others are still called."""
         for callback in list(self.subscribers):
             try:
                 callback(answer)
@@ -165,18 +165,18 @@ class Outward:
         mailbox.empty()
 
     def add(self, outlet: Outlet) -> None:
-        """Answers go to a sink, too, from now on."""
+        """Send answers to one more sink from now on."""
         self.outlets.append(outlet)
         outlet.flush()
 
     def remove(self, sink: str) -> None:
-        """A sink is gone: nothing more goes there."""
+        """Send no more answers to a sink."""
         for outlet in [each for each in self.outlets if each.sink == sink]:
             self.outlets.remove(outlet)
             outlet.drop()
 
     def settle(self, patience: float | None, settled: set[Channel]) -> None:
-        """Sinks that failed get another chance, each channel once; subscribers with a queue get what is in it."""
+        """Try failed sinks once more, each channel once; deliver the queued answers of subscribers."""
         for outlet in self.outlets:
             if outlet.channel in settled:
                 continue
@@ -198,7 +198,7 @@ class Outward:
 
 
 class Query:
-    """What `register` returns. Safe to use from any thread."""
+    """A registered query, as `register` returns it. Safe to use from any thread."""
 
     def __init__(self, session: Session, query: RegisteredQuery, keep: int, memory: AnswerMemory) -> None:
         self._session = session
@@ -239,7 +239,7 @@ class Query:
             return None
 
     def columns(self) -> tuple[list[str], list[str]]:
-        """The columns of its answers: those that say what a row is about, and the numbers; none before an answer."""
+        """The columns of its answers: those that identify a row, and the numbers; none before an answer."""
         latest = self.latest()
         if latest is None:
             return [], []
@@ -249,7 +249,7 @@ class Query:
 
     @property
     def is_list(self) -> bool:
-        """Its answers are lists of items: TOP and its like."""
+        """Whether its answers are lists of items: TOP and its like."""
         return is_list(as_select(self.text).tree)
 
     def changes(self) -> pa.Table:
@@ -275,9 +275,9 @@ class Query:
     def write_to(self, format: str, **options: str) -> None:
         """Write each answer, or batch of changes, to a Spark sink from now on: `write_to("parquet", path="out")`.
 
-        With a path, each goes to its own directory `as_of=..`, which is replaced if the answer comes again; with
-        `shared="true"` those of several queries go there, with a column `query` (Parquet on a local disk). What cannot
-        be written waits, in order, and is tried again (runtime/answers/outlet.py); `error` and `stats()` say so.
+        With a path, each answer goes to its own directory `as_of=..`, which is replaced if the answer comes again; with
+        `shared="true"` several queries write there, with a column `query` (Parquet on a local disk). Answers that
+        cannot be written wait, in order, and are tried again (runtime/answers/outlet.py); `error` and `stats()` say so.
         """
         from sash.spark.sinks import Sink
         from sash.spark.spark_faults import first_line
@@ -290,7 +290,7 @@ class Query:
         self.outward.add(Outlet(self.name, sink, unwritten, first_line, sink.place, self._session.channels))
 
     def _check_place(self, place: str | None, channel: str | None) -> None:
-        """Answers of two queries as of one time would replace each other, unless both share the path."""
+        """Refuse a path of another query that does not share it: answers as of one time would replace each other."""
         others = [query for query in list(self._session.queries.values()) if query is not self and place is not None]
         for other, outlet in ((query, outlet) for query in others for outlet in query.outward.outlets):
             if outlet.place == place and (channel is None or outlet.writer.channel != channel):
@@ -306,10 +306,10 @@ class Query:
     def subscribe(self, callback: Callable[[Answer], None], queue: int = 1_000, when_full: str = WAIT) -> Subscription:
         """Call back with each answer from now on, until the subscription is cancelled.
 
-        By default in the thread of the micro-batch, before it is committed: after a crash an answer may come again, it
-        is never left out, and a slow callback holds the stream up. With `when_full="drop_oldest"` or `"drop_newest"` on
-        a thread of its own: at most `queue` answers wait, others are left out and counted (`subscribers`), a crash
-        costs those that wait, and the stream never waits. `run()` returns when every queue is empty.
+        By default in the thread of the micro-batch, before the commit: after a crash an answer may come again, no
+        answer is left out, and a slow callback holds the stream up. With `when_full="drop_oldest"` or `"drop_newest"`
+        on a thread of its own: at most `queue` answers wait, others are left out and counted (`subscribers`), a crash
+        loses the waiting answers, and the stream never waits. `run()` returns when every queue is empty.
         """
         return self.outward.subscribe(callback, queue, when_full)
 
@@ -324,7 +324,7 @@ class Query:
         self._session.drop_query(self.name)
 
     def _recall(self) -> None:
-        """After a restart, the answers since the last snapshot come back when somebody asks for them."""
+        """After a restart, load the answers since the last snapshot when somebody asks for them."""
         if self.is_continuous and self._is_registered:
             self._session.continuous.recall(self)
 
@@ -357,13 +357,13 @@ class Query:
 Delivery = tuple[Query, Answer]
 
 
-# The channels for which answers of plans wait while a thread works on a micro-batch.
+# The channels with answers of plans that wait for the end of the current thread's micro-batch.
 _HELD: ContextVar[dict[Channel, None] | None] = ContextVar("held", default=None)
 
 
 @contextmanager
 def written_together() -> Iterator[None]:
-    """One write for all plans of a micro-batch whose sinks share a channel: with its other answers, or at its end."""
+    """Make one write per shared channel for all plans of a micro-batch: with its other answers, or at its end."""
     held: dict[Channel, None] = {}
     token = _HELD.set(held)
     try:
@@ -381,8 +381,8 @@ def deliver(told: Sequence[Delivery], *, by_plan: bool = False, again: bool = Fa
     """Remember answers, then hand them outward before their commit: to sinks, written together, then to subscribers.
 
     Answers that were delivered before a restart come `again`: they are remembered only. A plan commits before the other
-    plans of its micro-batch have answered. So its answers are stored if they are to be written together with theirs.
-    Raises what keeps an answer from a sink and from the checkpoint: the commit would say that the sink will have it.
+    plans of its micro-batch have answered, so answers that are to be written with theirs are stored first. An answer
+    that can be neither written nor stored raises an error: the commit would promise it to the sink.
     """
     remember([(query.outward, answer) for query, answer in told])
     if again:
@@ -392,7 +392,7 @@ def deliver(told: Sequence[Delivery], *, by_plan: bool = False, again: bool = Fa
             outlet.add(answer)
     held, now = _HELD.get() if by_plan else None, dict[Channel, None]()
     for outlet in dict.fromkeys(outlet for query, _ in told for outlet in query.outward.outlets):
-        # A line that is too long would be given up before its sink has been tried.
+        # A crowded line would be given up before its sink has been tried.
         if held is None or not outlet.channel.is_shared or outlet.is_crowded:
             now[outlet.channel] = None
         else:
@@ -413,7 +413,7 @@ def remember(told: Sequence[tuple[Outward, Answer]]) -> None:
 
 
 def fail_query(name: str, query: Query | None, why: str, *, reported: bool) -> None:
-    """A query cannot go on. `reported`: that was said before a restart."""
+    """Report that a query cannot go on. `reported`: that was reported before a restart."""
     if not reported:
         report(logger, logging.ERROR, "query.failed", "query %(query)s failed: %(why)s", query=name, why=why)
     if query is not None:

@@ -6,12 +6,12 @@ It folds the window sub-window by sub-window while the window slides (thesis 7.2
     reads      s4 s3       s5 s2                 s8 s7 s6      as of s8: s4 s5 s6 s7 s8
     state      +s4+s3      +s5+s2  -s2-s3        +s8+s7+s6     s0 and s1 had left before they were read
 
-The state is the groups of the window, and nothing else is kept of a sub-window that was read. If a sub-window leaves
-before the question has its answer, its rows, which are there still, are folded once more and taken back. Where that is
-not exact (MIN, MAX, sums of floating-point numbers), the question is begun again, as the isolation level says. Late
-tuples come as insertions: only they are folded, whatever the aggregate.
+The state is the groups of the window; nothing else is kept of a sub-window that was read. If a sub-window leaves before
+the question has its answer, its rows, which still exist, are folded once more and taken back. Where taking back is not
+exact (MIN, MAX, sums of floating-point numbers), the question begins again, as the isolation level says. Late tuples
+come as insertions: only they are folded, for every aggregate.
 
-A set-valued index has the groups of the whole window already, if all that is asked for is how often values occur.
+A set-valued index has the groups of the whole window already, if the question asks only how often values occur.
 
 However large a window is, the fold is faster than a pass: Spark would have to be given the rows first. `rows_behind`
 says which questions are answered here.
@@ -19,17 +19,16 @@ says which questions are answered here.
 
 from __future__ import annotations
 
-import json
-
 import pyarrow as pa
 
 from sash.catalog import StoredIndex
 from sash.core.errors import QueryFailedError
-from sash.core.time import Micros, to_datetime
+from sash.core.time import Micros
 from sash.panes import row_folds
 from sash.panes.answers import Finisher
 from sash.panes.pane_store import FAILURES
 from sash.panes.row_folds import RowFold
+from sash.runtime.answers.answer import stamped_table
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.stored.stored_indexes import IndexGoneError
 from sash.runtime.stored.stored_window import KeptWindow
@@ -38,11 +37,11 @@ from sash.runtime.stored.stored_window import KeptWindow
 def answer_in_process(query: CompiledQuery, kept: KeptWindow, index: StoredIndex | None = None) -> pa.Table:
     """The answer; `rows_behind` must have found nothing that takes Spark."""
     table, as_of = answer_folded(query, kept, index)
-    return told(table, as_of, kept.is_complete(query.windows[0].reach, as_of))
+    return stamped_table(table, as_of, kept.is_complete(query.windows[0].reach, as_of))
 
 
 def answer_folded(query: CompiledQuery, kept: KeptWindow, index: StoredIndex | None = None) -> tuple[pa.Table, Micros]:
-    """The answer, and as of when."""
+    """The answer, and its time."""
     (finisher,) = query.finishers
     folding = _Folding(finisher, kept.stream.schema)
     as_of = folding.count(kept, index) if index is not None else None
@@ -54,12 +53,6 @@ def answer_folded(query: CompiledQuery, kept: KeptWindow, index: StoredIndex | N
         raise
     except FAILURES as error:
         raise QueryFailedError(str(error)) from error
-
-
-def told(table: pa.Table, as_of: Micros | None, complete: bool) -> pa.Table:
-    """An answer as its asker gets it."""
-    times = {} if as_of is None else {"as_of": to_datetime(as_of).isoformat()}
-    return table.replace_schema_metadata({**times, "complete": json.dumps(complete)})
 
 
 class _Folding:
@@ -84,7 +77,7 @@ class _Folding:
             fold.take_back(rows)
 
     def count(self, kept: KeptWindow, index: StoredIndex) -> Micros | None:
-        """Take the counts of an index; as of when. None: the index has been dropped, or has nothing yet."""
+        """Take the counts of an index; the result is their time. None: the index was dropped, or is still empty."""
         kept.check_begun()
         if (indexes := kept.indexes) is None:
             return None

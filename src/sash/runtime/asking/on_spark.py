@@ -3,9 +3,9 @@
     aggregates of one window   the same pass, synopses and finishers as a registered query has, over the stored rows
     everything else            Spark SQL over views of the rows (sql/binding/stored.py says what may go there)
 
-Both begin with DataFrames of what is stored. Rows in memory are cut to a window here and given to Spark. Rows in files
-(STORED IN CLUSTER) stay where they are: which files matter is decided here, from the times of their sub-windows and
-their numbers of rows; what matters in them is a condition, an order or a rank for Spark.
+Both begin with DataFrames of the stored rows. Rows in memory are cut to a window here and given to Spark. Rows in files
+(STORED IN CLUSTER) stay in the files: this module selects the files, by the times of their sub-windows and their
+numbers of rows, and Spark selects rows in them by a condition, an order or a rank.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sash.core.errors import QueryFailedError, SashError
 from sash.core.time import Micros
 from sash.panes.pane_rows import BatchFacts
 from sash.plan.expressions import quoted
-from sash.runtime.asking.in_process import told
+from sash.runtime.answers.answer import stamped_table
 from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.stream_runtime import StreamRuntime
@@ -59,7 +59,7 @@ from sash.storage.window_files import WindowFiles
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# How many rows of an answer are wanted; who asks says it, and no layer between has to know. None: all.
+# How many rows of an answer the caller wants (None: all). The layers between need not know it.
 MOST_ROWS: ContextVar[int | None] = ContextVar("sash_most_rows", default=None)
 
 
@@ -93,12 +93,12 @@ class QuestionsOnSpark:
                 found = _answer(question, frames, spark)
             except Exception as error:
                 raise SashError(f"Spark refuses the question: {first_line(error)}") from error
-        return told(found, min(times, default=None), complete)
+        return stamped_table(found, min(times, default=None), complete)
 
     def _archived(
         self, reading: ArchiveReading, spark: SparkSession, held: ExitStack
     ) -> tuple[DataFrame, Micros | None]:
-        """What a question reads of an archive, and as of when; its files stay until `held` ends."""
+        """The rows of an archive that a question reads, and their time; the files stay until `held` ends."""
         feed = self.feed_of(reading.archive.name)
         if reading.keys is None:
             return held.enter_context(feed.scanning(spark))
@@ -113,7 +113,7 @@ def _kept(running: RunningStream) -> KeptWindow:
 
 @contextmanager
 def _reading(windows: Iterable[KeptWindow]) -> Iterator[None]:
-    """What is stored in some windows now can be read inside."""
+    """Inside, the rows that some windows store now can be read."""
     with ExitStack() as stack:
         for kept in {id(kept): kept for kept in windows}.values():
             stack.enter_context(kept.reading())
@@ -149,8 +149,8 @@ def _from_pass(query: CompiledQuery, running: RunningStream, settings: Settings,
         raise QueryFailedError(first_line(error)) from error
     if table.by_rows:
         # However few rows a partition has, there may have been more.
-        return told(answer, stored.as_of, now >= reach and not table.partition)
-    return told(answer, stored.as_of, is_complete(stored, reach, stored.as_of))
+        return stamped_table(answer, stored.as_of, now >= reach and not table.partition)
+    return stamped_table(answer, stored.as_of, is_complete(stored, reach, stored.as_of))
 
 
 # -- everything else: Spark SQL ----------------------------------------------------------------------
@@ -159,7 +159,7 @@ def _from_pass(query: CompiledQuery, running: RunningStream, settings: Settings,
 def _window_frames(
     question: StoredQuestion, kept: Mapping[str, KeptWindow], spark: SparkSession
 ) -> tuple[dict[str, DataFrame], Micros | None, bool]:
-    """The windows by view, as of when they are, and whether all of each is there."""
+    """The windows by view, their time, and whether each is complete."""
     stored = read_question(question, kept)
     as_of = common_time(stored.values())
     frames, complete = dict[str, "DataFrame"](), True
@@ -171,13 +171,13 @@ def _window_frames(
 
 
 def _answer(question: StoredQuestion, frames: Mapping[str, DataFrame], spark: SparkSession) -> pa.Table:
-    """By Spark alone, or put in order here, where rows have been given places."""
+    """The answer by Spark alone, or sorted here if the rows have places."""
     sorting, most = question.sorting, MOST_ROWS.get()
     if sorting is None or not any(sorting.place in each.columns for each in frames.values()):
         found = spark.sql(question.sql)
         return (found if most is None else found.limit(most + 1)).toArrow()
     if most is not None:
-        # The first by their places; only these come here.
+        # Only the rows with the first places come here.
         first = spark.sql(f"{sorting.sql} ORDER BY {sorting.place}").limit(most + 1)
         return without_places(first.toArrow(), sorting.place)
     placed = spark.sql(sorting.sql).toArrow()
@@ -206,7 +206,7 @@ def frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 
 def _source(spark: SparkSession, kept: KeptWindow) -> FramesOfMemory | FramesOfFiles:
-    """What is stored of a stream, as DataFrames."""
+    """The stored rows of a stream, as DataFrames."""
     return FramesOfMemory(spark) if kept.files is None else FramesOfFiles(spark, kept.stream, kept.files)
 
 
@@ -215,18 +215,18 @@ class FramesOfMemory:
     spark: SparkSession
 
     def everything(self, stored: StoredRows, reach: int, by_rows: bool, partitioned: bool) -> tuple[DataFrame, int]:
-        """All rows that a window looks back to, and up to when: a time, or a number of rows, which are in order."""
+        """All rows that a window looks back to, and their end: a time, or a number of rows, which are in order."""
         return frame(self.spark, stored.rows), len(stored.rows) if by_rows else stored.as_of
 
     def window(self, reading: StoredReading, stored: StoredRows, as_of: Micros) -> tuple[DataFrame, bool]:
-        """The rows of a window as of a time, and whether these are all that it may hold."""
+        """The rows of a window as of a time, and whether the window is complete."""
         found, whole = window_rows(reading, stored, as_of)
         return frame(self.spark, having(reading.sought, found)), whole
 
 
 @dataclass(frozen=True)
 class FramesOfFiles:
-    """What is read of the ring is a table of files: name, number of rows, last instant of its sub-window."""
+    """The ring holds a table of files: name, number of rows, last instant of the file's sub-window."""
 
     spark: SparkSession
     stream: Stream
@@ -252,7 +252,7 @@ class FramesOfFiles:
         end = as_of - reading.window.lag
         start = end - reading.window.length
         found = self._begun(stored.rows, end)
-        # The last instant of a sub-window that the window begins in is at or after its beginning.
+        # The window begins in a sub-window whose last instant is at or after the beginning.
         found = found.filter(pa.array(np.asarray(found[TIME]) >= start))
         return self._rows(found).where(f"{self._after(start)} AND {self._before(end)}")
 
@@ -271,13 +271,13 @@ class FramesOfFiles:
         found, whole = self._begun_and_whole(reading, stored.rows, as_of)
         if reading.partition:
             rows = self._rows(found).where(self._before(as_of))
-            # However few rows a partition has, there may have been more.
+            # A partition with few rows may have had more rows before.
             return last_rows_of_each(rows, reading.partition, window.lag, window.reach), False
         inside, cut = found.filter(pa.array(whole)), found.filter(pa.array(~whole))
         needed = pa.concat_tables([_youngest(inside, window.reach), cut])
         rows = self._rows(needed).where(self._before(as_of))
         enough = int(np.asarray(inside["rows"]).sum()) >= window.reach
-        # Only of a sub-window that the time is inside of it is not known how many rows count.
+        # Only the sub-window that contains the time has an unknown number of rows that count.
         complete = enough or (len(cut) > 0 and rows.count() >= window.reach)
         return last_rows(rows, window.lag, window.length), complete
 
@@ -288,7 +288,7 @@ class FramesOfFiles:
     def _begun_and_whole(
         self, reading: StoredReading, found: pa.Table, end: Micros
     ) -> tuple[pa.Table, NDArray[np.bool_]]:
-        """The same, and which of these sub-windows end by then, too."""
+        """The files of sub-windows that begin before a time, and which of these sub-windows end by then, too."""
         begun = self._begun(found, end)
         return begun, by_then(reading, np.asarray(begun[TIME]), end)
 
@@ -304,7 +304,7 @@ class FramesOfFiles:
 
 
 def _youngest(found: pa.Table, needed: int) -> pa.Table:
-    """The files of the youngest sub-windows that have so many rows together; all files if they have fewer."""
+    """The files of the youngest sub-windows that have `needed` rows together; all files if they have fewer."""
     times, numbers = np.asarray(found[TIME]), np.asarray(found["rows"])
     order = np.argsort(-times, kind="stable")
     place = int(np.searchsorted(np.cumsum(numbers[order]), needed))

@@ -1,1 +1,1 @@
-"""What statements do to the catalog: streams, tables, queries, indexes, archives."""
+"""Statements that change the catalog: streams, tables, queries, indexes, archives."""

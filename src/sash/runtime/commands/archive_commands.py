@@ -1,6 +1,6 @@
-"""What a session does with archives: CREATE, ALTER, DROP, SHOW, and opening them again after a restart.
+"""Commands about archives: CREATE, ALTER, DROP, SHOW, and opening them again after a restart.
 
-Checks on an archive as CREATE ARCHIVE declares it: its source, its key, its lifetimes.
+It checks an archive that CREATE ARCHIVE declares: its source, its key, its lifetimes.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from sash.sql.types import spark_name
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Of which answer a row is.
+# The column with the time of the row's answer.
 AS_OF = "as_of"
 # The plan of a continuous query.
 PlanOf = Callable[[RegisteredQuery], Node]
 
 
 def declared_archive(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf) -> DeclaredArchive:
-    """With names as its source spells them; CqlError at the word that is wrong."""
+    """The archive with names as its source spells them; CqlError at the wrong word."""
     source = statement.source.text
     schema, of_changes = _schema(statement, catalog, plan_of)
     if statement.lifetime < 2 * statement.every:
@@ -72,7 +72,7 @@ def declared_archive(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf
 
 
 def _with_time(answers: pa.Schema) -> pa.Schema:
-    """Answers are told apart by their time, unless they have such a column themselves."""
+    """Add the time of the answer as a column, unless the answers have such a column themselves."""
     return answers if AS_OF in answers.names else answers.append(pa.field(AS_OF, INSTANT))
 
 
@@ -109,7 +109,7 @@ def _schema(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf) -> tupl
 
 
 def _check_plan(plan: Node, name: str, announced: bool, statement: CreateArchive) -> None:
-    """Its results must say when they expire, and live no longer than the archive keeps them."""
+    """Check that the plan's results say when they expire, and live no longer than the archive keeps them."""
     if announced and plan.pattern is not UpdatePattern.MONOTONIC:
         reason = f"query '{name}' is executed with negative tuples, and its results do not say when they expire"
         way_out = "SET EXECUTION upa before it is registered"
@@ -138,7 +138,7 @@ def _check_lifetime(type: pa.DataType, statement: CreateArchive) -> None:
 
 logger = logging.getLogger("sash.runtime")
 
-# Beside the program, where nothing else is said and there is no checkpoint.
+# The place beside the program, if nothing else is said and there is no checkpoint.
 DEFAULT_PLACE = Path("sash-archives")
 
 
@@ -163,9 +163,9 @@ class ArchiveCommands:
         self._shared = shared
         self._continuous = continuous
         self._feeds: dict[str, ArchiveFeed] = {}
-        # Those of a checkpoint that cannot be opened, and why.
+        # Archives of a checkpoint that cannot be opened, and why.
         self._closed: dict[str, str] = {}
-        # Archives of a checkpoint that the program may still create as they were.
+        # Archives of a checkpoint that the program may still declare again.
         self._restored: set[str] = set()
 
     def _spark(self) -> SparkSession:
@@ -203,10 +203,10 @@ class ArchiveCommands:
         )
 
     def drop(self, name: str) -> None:
-        """The archive and its files."""
+        """Remove the archive and its files."""
         with self._shared.lock:
             declared = self._shared.catalog.archive(name)
-            # First: what cannot be written does not happen.
+            # The history comes first: if it cannot be written, nothing happens.
             self._shared.history.append({"change": "drop archive", "name": declared.name})
             self._shared.catalog.drop_archive(declared.name)
             feed = self._feeds.pop(declared.name.lower(), None)
@@ -240,7 +240,7 @@ class ArchiveCommands:
             raise ArchiveError(self._why_closed(declared.name)) from None
 
     def check_open(self) -> None:
-        """Nothing runs past an archive that would miss it."""
+        """Refuse to run while an archive is closed: it would miss rows."""
         for name in self._closed:
             raise ArchiveError(self._why_closed(self._shared.catalog.archive(name).name))
 
@@ -249,11 +249,11 @@ class ArchiveCommands:
         return f"archive '{name}' cannot be opened: {why}; put its files back and connect again, or DROP ARCHIVE {name}"
 
     def feed_now(self, name: str) -> ArchiveFeed:
-        """For a question: time goes on also while a query has no results."""
+        """The archive for a question: its time goes on also while the query has no results."""
         feed = self.feed(name)
         handle = self._handle(feed) if feed.declared.of_changes else None
         now = None if handle is None else self._continuous.reached(handle)
-        # In this order: what was reached has been delivered, unless a delivery waits.
+        # In this order: results up to `now` have been delivered, unless a delivery waits.
         if handle is not None and now is not None and not any(sink["waiting"] for sink in handle.sinks()):
             feed.advance(now, wait=False)
         return feed
@@ -267,7 +267,7 @@ class ArchiveCommands:
         return found
 
     def _error(self, feed: ArchiveFeed) -> str | None:
-        """Why it is not updated, or what keeps its query's answers from it."""
+        """Why the archive is not updated, or why its query's answers do not reach it."""
         handle = None if feed.declared.of_stream else self._handle(feed)
         unwritten = None if handle is None else handle.error
         return feed.error or (None if unwritten is None else str(unwritten))
@@ -275,7 +275,7 @@ class ArchiveCommands:
     # -- after a restart -------------------------------------------------------------------------------
 
     def restore(self) -> None:
-        """Archives are open at once; their queries are known already."""
+        """Open the archives of a checkpoint at once; their queries are known already."""
         for declared in self._shared.history.archives():
             self._shared.catalog.add_archive(declared)
             self._restored.add(declared.name.lower())
@@ -291,7 +291,7 @@ class ArchiveCommands:
             self._attach(feed)
 
     def attach_to(self, stream: Stream) -> None:
-        """A stream that has just been opened."""
+        """Connect archives to a stream that has just been opened."""
         running = self._shared.running(stream.name)
         running.feeds = [feed for feed in self._feeds.values() if feed.declared.reads(stream.name)]
         running.advance_feeds()
@@ -303,7 +303,7 @@ class ArchiveCommands:
     # -- how -------------------------------------------------------------------------------------------
 
     def _handle(self, feed: ArchiveFeed) -> Query | None:
-        """The query that fills an archive, if one does: a later one of the same name is another."""
+        """The query that fills an archive, if there is one: a later query of the same name does not."""
         return next((each for each in self._shared.handles.values() if each.serial == feed.declared.query), None)
 
     def _attach(self, feed: ArchiveFeed) -> None:
@@ -316,11 +316,11 @@ class ArchiveCommands:
             self.attach_to(self._shared.catalog.stream(source))
 
     def _opened(self, declared: DeclaredArchive, partitioning: Partitioning) -> ArchiveFeed:
-        """An archive that the history knows from now on; if that cannot be written, a new one goes again."""
+        """Open an archive and write it into the history; if writing fails, remove a new archive again."""
         was_there = (self._place(declared) / MANIFEST).exists()
         feed = self._open(declared, partitioning)
         try:
-            # Before the history: after a crash nobody would know that what waits is somebody else's.
+            # Before the history: after a crash nobody would know that the waiting rows belong to another archive.
             feed.begin_anew()
             self._shared.history.append(archive_change(declared))
         except BaseException:
@@ -331,7 +331,7 @@ class ArchiveCommands:
         return feed
 
     def _open(self, declared: DeclaredArchive, partitioning: Partitioning) -> ArchiveFeed:
-        """A new archive, or one that is there already: then it goes on, if it is of the same kind."""
+        """Create an archive, or go on with an existing one of the same kind."""
         directory = self._place(declared)
         if (directory / MANIFEST).exists():
             archive = Archive.open(directory, write=True)
@@ -388,7 +388,7 @@ class ArchiveCommands:
 
 
 def _check_empty(directory: Path) -> None:
-    """Empty, or left by a crash before there was a manifest."""
+    """Check that a directory is empty, or was left by a crash before there was a manifest."""
     if directory.exists() and (not directory.is_dir() or {path.name for path in directory.iterdir()} - set(OWN)):
         raise ArchiveError(f"{directory} is no archive and not empty; choose another directory with IN '..'")
 

@@ -1,4 +1,4 @@
-"""Checks on streams and queries as users declare them, and against what a checkpoint knows of them."""
+"""Checks on streams and queries that users declare, also against the declarations in a checkpoint."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _MUST_MATCH = (
 
 
 def check_name(what: str, name: str) -> None:
-    """Names become names of files and of columns: letters, digits, underscores, dots and hyphens."""
+    """Check a name. Names become names of files and columns: letters, digits, underscores, dots and hyphens."""
     if not re.fullmatch(r"[A-Za-z_][\w.-]*", name):
         raise CatalogError(f"'{name}' is no name for a {what}: take letters, digits, _ . and -, a letter or _ first")
 
@@ -104,7 +104,7 @@ def checked(stream: Stream) -> Stream:
 
 
 def check_same(stream: Stream, known: Stream) -> None:
-    """The stream that a program creates must be the one that the checkpoint knows."""
+    """Check that the stream of a program is the same as the checkpoint's."""
     for name in _MUST_MATCH:
         ours, theirs = getattr(stream, name), getattr(known, name)
         if ours != theirs:
@@ -126,7 +126,7 @@ def check_same(stream: Stream, known: Stream) -> None:
 
 
 def _differences(here: pa.Schema, there: pa.Schema) -> list[str]:
-    """Of two schemas, column by column; else it is their order."""
+    """How two schemas differ, column by column; else by the order of the columns."""
     found = [f"'{name}' is only here" for name in here.names if name not in there.names]
     found += [f"'{name}' is only in the checkpoint" for name in there.names if name not in here.names]
     for name in here.names:
@@ -136,7 +136,7 @@ def _differences(here: pa.Schema, there: pa.Schema) -> list[str]:
 
 
 def check_same_query(query: RegisteredQuery, known: RegisteredQuery) -> None:
-    """The query that a program registers again must be the one that the checkpoint knows; else say what differs."""
+    """Check that a query that a program registers again is the checkpoint's; the error says what differs."""
     for name in ("text", "priority", "lifetime", "synopsis", "execution"):
         ours, theirs = (_shown(name, getattr(each, name)) for each in (query, known))
         if ours != theirs:

@@ -1,4 +1,4 @@
-"""What a session does with indexes over stored windows: CREATE, DROP, SHOW, and making them again after a restart."""
+"""Commands about indexes over stored windows: CREATE, DROP, SHOW, and making them again after a restart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_KIND = "db"
 class IndexCommands:
     def __init__(self, shared: SessionParts) -> None:
         self._shared = shared
-        # Indexes of a checkpoint, which the program may say again.
+        # Indexes of a checkpoint that the program may declare again.
         self._restored: set[StoredIndex] = set()
 
     def create(self, statement: CreateIndex) -> None:
@@ -51,7 +51,7 @@ class IndexCommands:
             if not gone:
                 raise CatalogError(f"there is no such index on {stream.name} ({column}); SHOW INDEXES has them all")
             for index in gone:
-                # First: what cannot be written does not happen.
+                # The history comes first: if it cannot be written, nothing happens.
                 self._shared.history.append({"change": "drop index", **vars(index)})
                 self._window(stream).drop_index(index)
                 catalog.indexes.remove(index)
@@ -66,7 +66,7 @@ class IndexCommands:
         return pa.table({**columns, "values": values}, schema=schema)
 
     def restore(self, stream: Stream) -> None:
-        """Those of a stream that has just been opened, as the history has them."""
+        """Make the indexes of a stream that has just been opened, as the history has them."""
         for index in self._shared.history.indexes(stream):
             self._window(stream).create_index(index)
             self._shared.catalog.indexes.append(index)
@@ -82,7 +82,7 @@ class IndexCommands:
         return kept
 
     def _place(self, statement: CreateIndex | DropIndex) -> tuple[Stream, str]:
-        """The stream and the column, as the catalog spells them; CqlError at the word that is wrong."""
+        """The stream and the column, as the catalog spells them; CqlError at the wrong word."""
         name, wanted, script = statement.stream, statement.column, statement.script
         try:
             stream = self._shared.catalog.stream(name.text)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class SessionParts:
     """`streams` are those that exist, by lower-case name; `handles` are the queries as users hold them, by name.
 
-    `checkpoint` is None where nothing is to survive. `settings` are those of now.
+    `checkpoint` is None where nothing is to survive. `settings` are the current ones.
     """
 
     catalog: Catalog
@@ -45,7 +45,7 @@ class SessionParts:
         return self.streams[self.catalog.stream(stream).name.lower()]
 
     def handle(self, name: str, serial: int | None) -> Query | None:
-        """The query that a registration became, while it is registered: a later query of the name is another one."""
+        """The handle of a registration while it is registered; a later query of the same name has another handle."""
         found = self.handles.get(name)
         return found if found is not None and found.serial == serial else None
 
@@ -55,5 +55,5 @@ class SessionParts:
         return self.home.session
 
     def unwritten(self, query: Query, sink: str) -> Path | None:
-        """Where answers wait that a sink would not take."""
+        """The directory of answers that a sink would not take."""
         return None if self.checkpoint is None else self.checkpoint.unwritten(query.name, query.serial, sink)

@@ -1,6 +1,6 @@
-"""What a session does with streams: CREATE, DROP, `create_stream`, and opening them again after a restart.
+"""Commands about streams: CREATE, DROP, `create_stream`, and opening them again after a restart.
 
-Makes running streams: where each has its log, its rows and its panes, and who its queries are.
+It makes running streams, each with its log, its rows, its panes and its queries.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sash.storage.window_files import WindowFiles
 
 @dataclass(frozen=True)
 class StreamMaker:
-    """What all streams of a session have in common. Without a checkpoint, files are where the runner puts scratch."""
+    """What all streams of a session share. Without a checkpoint, files are in the runner's scratch directory."""
 
     shared: SessionParts
     isolation: Isolation
@@ -58,7 +58,7 @@ class StreamMaker:
         return RunningStream(panes, self.clock, plans)
 
     def _files_for(self, stream: Stream, local: bool) -> WindowFiles | None:
-        """Where the rows of a stored window are that do not come to the driver."""
+        """The directory of stored rows that do not come to the driver."""
         if stream.keep_in != CLUSTER:
             return None
         if self.shared.checkpoint is not None:
@@ -66,7 +66,7 @@ class StreamMaker:
         return WindowFiles(self.runner.scratch_for_rows(stream, local))
 
     def _panes_for(self, stream: Stream, local: bool) -> ClusterDirectories | None:
-        """Where the panes are that do not come to the driver; None without a place that executors see."""
+        """The directory of panes that do not come to the driver; None without a place that executors see."""
         if (checkpoint := self.shared.checkpoint) is not None:
             return ClusterDirectories(partial(checkpoint.pane_directory, stream), durable=True, by_size=local)
         place = partial(self.runner.scratch_for_panes, stream)
@@ -87,7 +87,7 @@ class StreamCommands:
         self._restored: set[str] = set()
 
     def declare(self, statement: CreateStream) -> None:
-        """CREATE STREAM; after a restart a program may say it again, with other options of the source."""
+        """CREATE STREAM; after a restart a program may declare a stream again, with other options of the source."""
         from sash.spark.pipeline import Pipeline
         from sash.spark.sources import open_source, schema_of
 
@@ -105,7 +105,7 @@ class StreamCommands:
         self.open(stream, partial(Pipeline, frame=frame))
 
     def open(self, stream: Stream, pipeline: Callable[[Stream], SparkPipeline]) -> None:
-        """A stream that is new, or that a checkpoint knows: then it goes on where it stopped.
+        """Open a new stream, or one that a checkpoint knows: the latter goes on where it stopped.
 
         `pipeline` reads its micro-batches.
         """
@@ -150,7 +150,7 @@ class StreamCommands:
             if self._maker.runner.is_running(stream.name):
                 raise CatalogError(f"stream '{stream.name}' is running; stop the session first")
             self._shared.catalog.check_unread_stream(stream.name)
-            # First: what cannot be written does not happen.
+            # The history comes first: if it cannot be written, nothing happens.
             self._shared.history.append({"change": "drop stream", "name": stream.name})
             self._shared.catalog.drop_stream(stream.name)
             running = self._shared.streams.pop(stream.name.lower())
@@ -172,7 +172,7 @@ class StreamCommands:
         ]
 
     def ready(self) -> list[RunningStream]:
-        """The wanted streams, when all that the checkpoint knows are there."""
+        """The wanted streams, once all streams of the checkpoint exist."""
         missing = [name for name in self._shared.history.streams() if name not in self._shared.streams]
         if missing:
             raise CheckpointError(

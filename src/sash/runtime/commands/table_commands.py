@@ -1,4 +1,4 @@
-"""What a session does with tables: CREATE, DROP, INSERT, UPDATE, DELETE, and `update_table`."""
+"""Commands about tables: CREATE, DROP, INSERT, UPDATE, DELETE, and `update_table`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sash.core.time import Micros
 from sash.runtime.commands.declare import check_name
 from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
-from sash.runtime.records.table_contents import Given, as_rows, as_time, key_schema
+from sash.runtime.records.table_contents import TableRows, as_rows, as_time, key_schema
 from sash.runtime.streams.running_stream import RunningStream
 from sash.sql import CreateTable, TableStatement, bind_change
 
 
 class TableCommands:
-    """The session's lock is taken after those of streams."""
+    """Takes the session's lock after the locks of streams."""
 
     def __init__(self, shared: SessionParts, continuous: ContinuousQueries) -> None:
         self._shared = shared
@@ -36,13 +36,13 @@ class TableCommands:
         with self._shared.lock:
             self._shared.tables.drop(name)
 
-    def update(self, name: str, rows: Given, at: datetime | Micros | None, delete: bool) -> None:
+    def update(self, name: str, rows: TableRows, at: datetime | Micros | None, delete: bool) -> None:
         table = self._shared.catalog.table(name)
         given = as_rows(rows, table, key_schema(table) if delete else table.schema)
         self._change(table, "delete" if delete else "upsert", given, as_time(at))
 
     def execute(self, statement: TableStatement) -> None:
-        """INSERT, UPDATE or DELETE; what is wrong is shown at the table's name."""
+        """INSERT, UPDATE or DELETE; an error points at the table's name."""
         with self._shared.lock:
             change = bind_change(statement, self._shared.catalog)
         try:
@@ -53,7 +53,7 @@ class TableCommands:
             raise CqlError(str(error), statement.script, statement.table.span) from None
 
     def _change(self, table: Table, kind: str, rows: pa.Table, at: Micros | None = None) -> None:
-        """After everything that has been processed: by plans, and by passes that look tuples up in the table."""
+        """Change rows after everything that plans, and passes that look tuples up in the table, have processed."""
         with ExitStack() as stack:
             for stream in self._looked_up_by(table):
                 stack.enter_context(stream.between_batches())

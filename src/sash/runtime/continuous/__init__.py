@@ -1,1 +1,1 @@
-"""Queries without SLIDE, and joins under it: plans, their state and their views."""
+"""Queries without SLIDE, and joins with SLIDE: plans, their state and their views."""

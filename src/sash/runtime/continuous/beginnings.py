@@ -20,28 +20,28 @@ from sash.runtime.spark_pass import BatchTimes
 
 @dataclass(frozen=True)
 class PlanPanes:
-    """Into what a plan's time is cut where panes are asked about."""
+    """How a plan's time is cut into panes."""
 
     length: int = 1
     offset: int = 0
 
     def begun(self, seen: BatchTimes) -> Beginning:
-        """What the first micro-batch of a stream says that a plan takes."""
+        """The beginning that the first micro-batch of a stream shows."""
         missed = None if seen.before is None else self._end(seen.before)
         if seen.earliest is None or seen.late is None or seen.earliest >= seen.late:
             return self.noted(Beginning(None, missed), seen, None)
-        # Late tuples hide where the others begin, which is no later than `latest`.
+        # Late tuples hide where the other tuples begin, which is no later than `latest`.
         if seen.latest is None or seen.latest < seen.late:
             return Beginning(None, missed)
         return Beginning(self._end(seen.latest) - self.length, missed)
 
     def noted(self, known: Beginning, seen: BatchTimes, late: Micros | None) -> Beginning:
-        """What a later one says: out of order, but not late, its tuples may show that the data begin earlier."""
+        """The beginning after a later micro-batch: its tuples, out of order but not late, may lie before it."""
         if seen.earliest is None or (late is not None and seen.earliest < late):
             return known
         origin = self._end(seen.earliest) - self.length
         return Beginning(origin if known.origin is None else min(origin, known.origin), known.missed)
 
     def _end(self, time: Micros) -> Micros:
-        """Of the pane that holds a time."""
+        """The end of the pane that holds a time."""
         return multiple_at_or_after(time, self.length, self.offset)

@@ -1,4 +1,4 @@
-"""A materialised view: what a continuous query's changes add up to."""
+"""A materialised view: the rows that a continuous query's changes add up to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ChangeView:
         return sum(map(len, self._parts))
 
     def add(self, changes: Changes, now: int) -> None:
-        """The changes of an epoch; `now` is the last instant that it processed."""
+        """Add the changes of an epoch; `now` is the last instant that the epoch processed."""
         self._parts.append(changes)
         if len(self) > 2 * self._settled + 1_000:
             self.rows(now)
@@ -35,17 +35,17 @@ class ChangeView:
         return self._parts[0]
 
     def count(self, now: int) -> int:
-        """How many rows the answer has, without putting it together: what is taken back expires with its taking."""
+        """How many rows the answer has, without building it: a row that is taken back expires when it is taken back."""
         return sum(int(part.sign[part.exp > now].sum()) for part in self._parts)
 
     def size_with(self, changes: Changes, now: int) -> int:
-        """How many rows the answer would have at an instant after some changes more."""
+        """How many rows the answer would have at an instant after more changes."""
         every = in_sequence([*self._parts, changes])
         return len(_standing(every.where(every.exp > now)))
 
 
 class EndlessView(ChangeView):
-    """Of a stream: its results never end, and nobody keeps them all."""
+    """The view of a stream: its results never end, and nobody keeps them all."""
 
     def add(self, changes: Changes, now: int) -> None:
         pass
@@ -55,7 +55,7 @@ class EndlessView(ChangeView):
 
 
 def _standing(changes: Changes) -> Changes:
-    """What was not taken back. Of equal rows with the same expiry the oldest go first: they cannot be told apart."""
+    """The rows that were not taken back. Of equal rows with the same expiry the oldest go first."""
     if not (changes.sign < 0).any():
         return changes
     rows = changes.rows.append_column("_exp", pa.array(changes.exp))

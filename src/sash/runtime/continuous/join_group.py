@@ -4,12 +4,12 @@
     T [longest] ─┴─► join ─► results ─► (first, second, group): partials ─► synopses ─► q1 (7, 8)  every 1 min
                      one plan            on executors                                    q2 (3, 3)  every 2 min ...
 
-The join is a continuous plan as any other (`plan`); its changes of an epoch are put together by `rows`, bucket by
-bucket, and taken in by `absorb`. `advance` closes the panes that the watermark has passed, one after the other, and
-gives the answers that the scheduler finds due at the end of each: a scan of a synopsis is shared by all of them (CS5).
+The join is a continuous plan as any other (`plan`). `rows` puts the changes of an epoch together, bucket by bucket, and
+`absorb` takes them in. `advance` closes the panes that the watermark has passed, one after the other. At the end of
+each pane it gives the answers that the scheduler finds due: all of them share one scan of a synopsis (CS5).
 
-Queries come and go; what is kept does not change with them (`join_layout`). Where results have more groups than may be
-kept, the queries by these groups fail, nothing more is kept for them, and the others go on.
+Queries come and go; the group keeps the same synopses (`join_layout`). If the results have more groups than the limit,
+the queries by these groups fail, the group keeps nothing more for them, and the other queries go on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sash.core.time import Micros, multiple_at_or_after, to_datetime
 from sash.panes.answers import Finisher
 from sash.panes.joins import WindowPair
 from sash.panes.partials import Partial
-from sash.panes.readers import Found
+from sash.panes.readers import SharedGroups
 from sash.panes.readings import TableName, WindowView
 from sash.plan.continuous import Node
 from sash.plan.reach import Reach
@@ -62,7 +62,7 @@ class _Asked:
     place: JoinPlace
     finisher: Finisher
     empty: EmptyOnce = field(default_factory=EmptyOnce)
-    # It may have something to say without new results.
+    # Whether the query may have something to say without new results.
     is_awake: bool = True
     # The last time for which it was answered ahead, at the end of all streams.
     told: Micros | None = None
@@ -83,16 +83,16 @@ class JoinGroup:
         self.cut = self.layout.cut
         self._asked: dict[str, _Asked] = {}
         self._synopses = self.layout.synopses()
-        # The end of the last pane that closed; none before the first results.
+        # The end of the youngest closed pane; None before the first results.
         self._now: Micros | None = None
         self._policy = policy or Conservative()
         self._scheduler = LocalScheduler(self._policy)
         self.timeline = Timeline()
-        # By then every query has looked at the last results.
+        # By this time every query has read the last results.
         self._looked_at: Micros = 0
         self.failed: dict[str, QueryFailedError] = {}
         self.most_groups = most_groups
-        # Of which there were too many groups: nothing is kept.
+        # Tables with too many groups: nothing is kept for them.
         self._crowded: set[TableName] = set()
         for name, query in founders.items():
             self.enter(name, query)
@@ -113,7 +113,7 @@ class JoinGroup:
         return list(self._asked)
 
     def enter(self, name: str, query: JoinedAggregate) -> None:
-        """A query that the layout answers; while the group runs, from the next pane on."""
+        """Add a query that the layout answers; while the group runs, from the next pane on."""
         place = self.layout.place_of(query)
         if place is None:
             raise ValueError(f"the group does not keep what query '{name}' needs")
@@ -128,7 +128,7 @@ class JoinGroup:
             self._scheduler.remove(name, self._now)
 
     def use(self, policy: Policy) -> None:
-        """From now on."""
+        """Schedule by another policy from now on."""
         self._policy = policy
         self._scheduler = LocalScheduler.restore(self._scheduler.snapshot(), policy)
 
@@ -136,15 +136,15 @@ class JoinGroup:
 
     @property
     def fold(self) -> Fold:
-        """How results are put together, wherever they are found."""
+        """How results are combined, in every bucket."""
         return self.layout.fold
 
     def rows(self, changes: Changes) -> list[pa.Table]:
-        """An epoch's results, put together. It reads nothing that other buckets' results change."""
+        """An epoch's results, combined. The method reads nothing that results of other buckets change."""
         return self.fold.tables(changes)
 
     def absorb(self, tables: Sequence[pa.Table]) -> None:
-        """What `rows` made of the results of some buckets."""
+        """Take in the tables that `rows` made of some buckets' results."""
         for (name, synopses), brought in zip(self._synopses.items(), self.fold.read(tables), strict=True):
             for synopsis in synopses if name not in self._crowded else ():
                 synopsis.absorb(brought)
@@ -168,14 +168,14 @@ class JoinGroup:
                 each.is_awake = False
 
     def is_crowded(self, query: JoinedAggregate) -> bool:
-        """Whether a query would be answered from what is not kept any more."""
+        """Whether a query would read a table that is not kept any more."""
         place = self.layout.place_of(query)
         return place is not None and place.table in self._crowded
 
     # -- time goes on --------------------------------------------------------------------------------
 
     def advance(self, now: Micros, begins: Micros | None) -> Iterator[JoinAnswer]:
-        """Everything that is due up to a time by which all results have come; answers in order of time.
+        """Give all answers that are due up to a time by which all results have come, in order of time.
 
         The first tuple of the streams comes after `begins`.
         """
@@ -188,14 +188,14 @@ class JoinGroup:
             yield from self._answers(end)
 
     def ahead(self, latest: Micros, begins: Micros | None) -> Iterator[JoinAnswer]:
-        """At the end of all streams, what each query says at its next multiple if nothing more comes.
+        """At the end of all streams, answer each query as of its next multiple, as if nothing more came.
 
-        The group itself stays where it is, so what comes nevertheless is not late; but nothing is said twice.
+        The group itself does not move, so later tuples are not late; but no answer comes twice.
         """
         if not self.may_look_ahead(latest, begins):
             return
         ends = self._ends(latest)
-        # What only might be executed is not written down.
+        # An execution that is only tried is not recorded.
         apart = {id(self.layout): self.layout, id(self._policy): self._policy, id(self.timeline): Timeline()}
         future = copy.deepcopy(self, apart)
         for answer in future.advance(max(ends.values()), begins):
@@ -219,7 +219,7 @@ class JoinGroup:
         }
 
     def _next_end(self, begins: Micros | None) -> Micros | None:
-        """When the next pane ends; where all queries rest, when the pane of the next results does."""
+        """When the next pane ends; if all queries rest, the end of the pane with the next results."""
         is_awake = any(each.is_awake for each in self._asked.values())
         if self._now is not None and (self._now < self._looked_at or is_awake):
             return self._now + self.cut.length
@@ -233,7 +233,7 @@ class JoinGroup:
         return min(known, default=None)
 
     def _wake(self, end: Micros) -> None:
-        """Before the first pane, and after panes in which everybody rested, schedules begin with this one."""
+        """Let schedules begin with this pane: before the first pane, and after panes in which every query rested."""
         if self._now is None:
             for each in self._asked.values():
                 self._schedule(each, end)
@@ -257,7 +257,7 @@ class JoinGroup:
         )
 
     def predicted(self, policy: Policy) -> float:
-        """What these queries would cost per microsecond under a policy, by the analytic model."""
+        """The cost of these queries per microsecond under a policy, by the analytic model."""
         return predicted_cost([self._job(each) for each in list(self._asked.values())], policy)
 
     def _job(self, each: _Asked) -> PredictedQuery:
@@ -292,7 +292,7 @@ class JoinGroup:
 
     def _of_view(self, readers: list[_Asked], view: WindowView, end: Micros) -> Iterator[JoinAnswer]:
         """The answers of the queries that read a view."""
-        found: Found = {}
+        found: SharedGroups = {}
         for each in readers:
             try:
                 table = each.finisher.answer(view, found)
@@ -305,7 +305,7 @@ class JoinGroup:
                 yield JoinAnswer(each.name, end, table, each.query.reaches, scheduled)
             each.is_awake = not (each.empty.rests and view.is_empty)
 
-    # -- what its timeline asks ------------------------------------------------------------------------
+    # -- for its timeline ------------------------------------------------------------------------------
 
     label, by_rows = "join", False
 
@@ -318,7 +318,7 @@ class JoinGroup:
     # -- recovery ------------------------------------------------------------------------------------
 
     def save(self) -> SavedJoinGroup:
-        """What a checkpoint keeps: a few numbers, and a table per synopsis."""
+        """The group's state for a checkpoint: a few numbers, and a table per synopsis."""
         synopses = [synopsis for each in self._synopses.values() for synopsis in each]
         return SavedJoinGroup(
             now=self._now,
@@ -332,7 +332,7 @@ class JoinGroup:
         )
 
     def load(self, saved: SavedJoinGroup) -> None:
-        """The inverse of `save`, into a group of the same layout and the same queries that has nothing yet."""
+        """The inverse of `save`, into an empty group of the same layout and the same queries."""
         self._now, self._looked_at = saved.now, saved.looked_at
         for each in self._asked.values():
             each.empty.rests, each.is_awake, each.told = saved.queries[each.name]

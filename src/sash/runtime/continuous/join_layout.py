@@ -1,10 +1,10 @@
-"""What a group of aggregates over one join keeps: decided by those who found it, and then as it is (thesis 8.3.2).
+"""What a group of aggregates over one join keeps: its founders decide, and it stays so (thesis 8.3.2).
 
     founders (7, 8) (3, 3) (5, 8) ..  ──►  one join over the longest windows; panes; for each set of keys a choice of
                                            synopses that answer all their windows
 
-The plan, the panes and the synopses do not change while the group runs. A query that comes later is one of the group
-if all this answers it as it is: its windows are whole panes and no longer, its columns and partials are there.
+The plan, the panes and the synopses do not change while the group runs. A later query joins the group if these answer
+it: its windows consist of whole panes and are not too long, and its columns and partials are stored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sash.sharing.rules import Decision, together_key
 
 @dataclass(frozen=True)
 class JoinTable:
-    """What is kept of the results for one set of keys."""
+    """The synopses of the results for one set of keys."""
 
     keys: tuple[str, ...]
     partials: tuple[Partial, ...]
@@ -37,7 +37,7 @@ class JoinTable:
 
 @dataclass(frozen=True)
 class JoinPlace:
-    """Where a query is answered: the windows in panes, the table, and which of its synopses, as SS3 has decided."""
+    """Where a query is answered: its windows in panes, its table, and the synopsis in it that SS3 has chosen."""
 
     pair: WindowPair
     table: TableName
@@ -47,13 +47,13 @@ class JoinPlace:
 
     @property
     def group(self) -> str:
-        """With whom the query is executed: with all that one scan answers (CS5), or with equal windows (CS4)."""
+        """The scheduling group: the queries that one scan answers (CS5), or those with equal windows (CS4)."""
         together = together_key(self.part.synopsis_kind, self.pair)
         return " ".join(map(str, (self.table.label, self.number, *together)))
 
 
 class JoinLayout:
-    """Of queries of one skeleton (see `sash.plan.shared_joins`), the founders."""
+    """The layout for the founders: queries of one skeleton (see `sash.plan.shared_joins`)."""
 
     def __init__(self, founders: Sequence[JoinedAggregate], load: JoinLoad | None = None) -> None:
         rows = shared_rows(founders)
@@ -81,7 +81,7 @@ class JoinLayout:
         return WindowPair(*(window // self.cut.length for window in query.windows))
 
     def synopses(self) -> dict[TableName, list[JoinHistory]]:
-        """New ones, with nothing in them."""
+        """New, empty synopses."""
         return {
             name: [self._synopsis(name, table, part) for part in table.choice.parts]
             for name, table in self.tables.items()
@@ -93,18 +93,18 @@ class JoinLayout:
 
     @property
     def signature(self) -> str:
-        """Of what the stored state depends on."""
+        """A text of everything that the stored state depends on."""
         kept = [
             [label.label, [partial.signature for partial in table.partials], table.choice.parts]
             for label, table in self.tables.items()
         ]
-        # Checkpoints have the hash of this text, in which `plan` has the names of its classes: they cannot be renamed.
-        # The class of the cut was, so its text is written out.
+        # Checkpoints have the hash of this text, in which `plan` has the names of its classes: the classes cannot be
+        # renamed. The class of the cut was renamed, so its old text is written out.
         cut = f"Cut(windows={self.cut.windows}, length={self.cut.length}, offset={self.cut.offset})"
         return hashlib.sha256(f"{self.plan!r} {cut} {kept}".encode()).hexdigest()[:24]
 
     def place_of(self, query: JoinedAggregate) -> JoinPlace | None:
-        """Where a query would be answered; None if it does not belong to the group, or wants what is not kept."""
+        """Where a query would be answered; None if it belongs to another group, or needs more than this one keeps."""
         if (self._why_not_join(query) or self._why_not_kept(query)) is not None:
             return None
         name, pair = _table_of(query), self._pair(query)
@@ -113,7 +113,7 @@ class JoinLayout:
         return next(found, None)
 
     def why_not(self, query: JoinedAggregate) -> str | None:
-        """What of a query the group does not keep, or None if it answers it."""
+        """The parts of a query that the group does not keep; None if the group answers the query."""
         why = self._why_not_join(query) or self._why_not_kept(query)
         if why is None and self.place_of(query) is None:
             pair = self._pair(query)
@@ -121,7 +121,7 @@ class JoinLayout:
         return why
 
     def _why_not_join(self, query: JoinedAggregate) -> str | None:
-        """What the rows of the join that runs lack."""
+        """The columns of the query that the rows of the running join lack."""
         if query.skeleton != self._skeleton:
             return "the join is another one"
         odd = [length for length in (*query.windows, query.slide) if length % self.cut.length]
@@ -133,7 +133,7 @@ class JoinLayout:
         return f"column {missing[0]} is not kept" if missing else None
 
     def _why_not_kept(self, query: JoinedAggregate) -> str | None:
-        """What the synopses lack, whatever the windows."""
+        """The partials and groups of the query that the synopses lack, apart from its windows."""
         name = _table_of(query)
         table, keys = self.tables.get(name), _keys(name)
         if table is None:

@@ -1,14 +1,14 @@
 """A running group of aggregates over one join: a plan's epochs in, answers from its synopses out.
 
-    epochs ──► the plan of the group ──► results, put together ──► log ──► synopses ──► answers to each query
+    epochs ──► the plan of the group ──► results, combined ──────► log ──► synopses ──► answers to each query
 
-A group is open until its first epoch. Until then every query over its join becomes one of the founders, who decide
-what is kept (`join_layout`), and an open group that gains or loses a founder is founded anew. From the first epoch on
-the group stays as it is; a later query joins it if what is kept answers the query. An entry of the log has what an
-epoch brought, and which queries have come and gone before it, so that a replay gives the same group again. A dropped
-query leaves at the next epoch.
+A group is open until its first epoch. Until then every query over its join becomes one of the founders, who decide what
+the group keeps (`join_layout`), and an open group that gains or loses a founder is founded anew. From the first epoch
+on the group stays the same; a later query joins it if the kept synopses answer the query. An entry of the log has the
+results of an epoch, and the queries that came and went before it, so that a replay gives the same group again. A
+dropped query leaves at the next epoch.
 
-plans/join-DIGEST-N/   group.json: the founders, and what was decided for them     log/, state/: as any plan's
+plans/join-DIGEST-N/   group.json: the founders, and their layout     log/, state/: as any plan's
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 def joined_query(written: Node) -> JoinedAggregate:
-    """What a query asks of its group."""
+    """The aggregate that a query asks of its group."""
     found = joined_aggregate(written)
     assert found is not None
     return found
@@ -91,7 +91,7 @@ class JoinQuery(ContinuousQuery):
 
     @property
     def identity(self) -> str:
-        """Which queries may share a group. What the group stores is checked when it is opened."""
+        """Queries with an equal identity may share a group. Opening the group checks what it stores."""
         return f"{self.asked.skeleton!r} {self.asked.computed!r}"
 
     @property
@@ -99,7 +99,7 @@ class JoinQuery(ContinuousQuery):
         return GroupMember(self.serial, self.name, self.text, self.groups)
 
     def open(self, directories: PlanDirectories, readers: Mapping[int, ChangeListener]) -> JoinRuntime:
-        """A group finds its queries by itself: it has members that are not registered any more."""
+        """Open the group. It finds its queries by itself, also members that are not registered any more."""
         return GroupPlace(directories, self.state).opened(self.member)
 
     def join(self, runtime: PlanRuntime, reader: ChangeListener) -> None:
@@ -112,7 +112,7 @@ class JoinQuery(ContinuousQuery):
 
 @dataclass(frozen=True)
 class GroupPlace:
-    """Where a group is: the name of its directory, among those of its session."""
+    """The place of a group: the name of its directory, among those of its session."""
 
     directories: PlanDirectories
     state: str
@@ -123,14 +123,14 @@ class GroupPlace:
 
     @property
     def policy(self) -> str:
-        """The name of the scheduling policy of now."""
+        """The name of the current scheduling policy."""
         return self.directories.shared.settings.policy
 
     def bind(self, member: GroupMember) -> JoinedAggregate:
         return joined_query(plan_changes(bind(as_select(member.text), self.directories.shared.catalog)))
 
     def handle(self, member: GroupMember) -> Query | None:
-        """The query that a user holds, while it is registered."""
+        """The user's handle of a query, while the query is registered."""
         return self.directories.shared.handle(member.name, member.serial)
 
     def layout_of(self, founders: Sequence[GroupMember]) -> JoinLayout:
@@ -141,13 +141,13 @@ class GroupPlace:
         return JoinRuntime(founders, layout, self.directories.parts(layout.plan, self.state), self)
 
     def founded(self, founders: Sequence[GroupMember], layout: JoinLayout) -> JoinRuntime:
-        """A new group, with its founders written down."""
+        """A new group, with its founders written into its directory."""
         make_directory(self.directory)
         write_facts(self.directory / "group.json", {"founders": founders, "layout": layout.signature})
         return self.runtime(founders, layout)
 
     def opened(self, first: GroupMember | None = None) -> JoinRuntime:
-        """The group as it was left. If nobody has founded it, `first` does."""
+        """The group as its log left it. If nobody has founded it, `first` does."""
         path = self.directory / "group.json"
         if not path.exists() and first is not None and not (self.directory / "log" / "manifest.json").exists():
             return self.founded([first], self.layout_of([first]))
@@ -171,7 +171,7 @@ class JoinRuntime(PlanRuntime):
         self.founders, self.layout = tuple(founders), layout
         self._place = place
         self._is_formed = False
-        # Who is registered for the group; of these, who is in it; who has come and gone since the last commit.
+        # The members that are registered; those that are in the group; those that came and went since the last commit.
         self._members = {founder.serial: founder for founder in founders}
         self._entered: list[GroupMember] = []
         self._left: list[int] = []
@@ -185,16 +185,16 @@ class JoinRuntime(PlanRuntime):
         return JoinGroup({}, policy=policy_named(self._policy), layout=self.layout, most_groups=self._most.groups)
 
     def _use(self, policy: str) -> None:
-        """What was answered is replayed by the policy of then, whatever the user wants from now on."""
+        """Use a policy. A replay uses the policy of the logged epoch, whatever the user has chosen since."""
         if policy != self._policy:
             self._policy = policy
             self._group.use(policy_named(policy))
 
-    # -- who is in the group -------------------------------------------------------------------------
+    # -- members of the group ------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
-        """No epoch has begun: the group can be founded anew, with one query more or less."""
+        """Whether no epoch has begun: the group can be founded anew, with one query more or less."""
         return not self._is_formed and self._progress.number == 0
 
     def form(self) -> None:
@@ -202,11 +202,11 @@ class JoinRuntime(PlanRuntime):
         self._is_formed = True
 
     def with_founder(self, query: JoinQuery, layout: JoinLayout) -> JoinRuntime:
-        """An open group with one more founder, for whom it keeps what the layout says."""
+        """An open group with one more founder, and the layout for all founders."""
         return self._founded_anew([*self.founders, query.member], layout)
 
     def without(self, gone: Sequence[int]) -> JoinRuntime:
-        """An open group as if dropped queries had not founded it; a group that runs keeps what it has."""
+        """An open group without the dropped founders; a running group keeps its synopses."""
         asked = zip(self.founders, self.layout.founders, strict=True)
         left = {member: query for member, query in asked if member.serial not in gone}
         if not self.is_open or not left or len(left) == len(self.founders):
@@ -221,7 +221,7 @@ class JoinRuntime(PlanRuntime):
         return found
 
     def layout_with(self, query: JoinQuery) -> JoinLayout | None:
-        """What the group would keep with one query more; None if the query cannot join."""
+        """The layout of the group with one query more; None if the query cannot join."""
         layout = self.layout
         if not self.is_open:
             return layout if self.why_not(query) is None else None
@@ -230,7 +230,7 @@ class JoinRuntime(PlanRuntime):
         return JoinLayout(founders, load) if shared_rows(founders) is not None else None
 
     def why_not(self, query: JoinQuery) -> str | None:
-        """In a few words, why a query cannot join a group that runs; None if it can."""
+        """In a few words, why a query cannot join a running group; None if it can."""
         if self.failed is not None:
             return "their join has failed"
         if self.is_open:
@@ -250,7 +250,7 @@ class JoinRuntime(PlanRuntime):
             reader.fail(str(why), reported=True)
 
     def _synchronise(self) -> None:
-        """Between two epochs queries come and go."""
+        """Between two epochs, let queries come and go."""
         with self._state:
             members = dict(self._members)
         inside = {int(serial) for serial in self._group.members}
@@ -288,7 +288,7 @@ class JoinRuntime(PlanRuntime):
         if not self._is_whole:
             self._load(delivered=None)
             self._is_whole = True
-        # Before queries come and go: as it is repeated.
+        # Before queries come and go, in the same order as in a replay.
         self._use(self._place.policy)
         self._synchronise()
         return self._group.fold
@@ -315,7 +315,7 @@ class JoinRuntime(PlanRuntime):
         return self._has_ended(after) and self._group.may_look_ahead(max(after.latest.values()), after.begins)
 
     def _give(self, answers: Iterable[JoinAnswer], progress: PlanProgress, delivered: bool | None) -> None:
-        """To the queries that are still registered; `delivered` as for readers, None where all this is known."""
+        """Give answers to registered queries; `delivered` as for readers, None if they have the answers already."""
         failed, told = set(self._group.failed), list[Delivery]()
         for each in answers:
             serial = int(each.query)
@@ -332,17 +332,17 @@ class JoinRuntime(PlanRuntime):
                 reader.fail(str(self._group.failed[name]), reported=delivered)
 
     def predicted(self, policy: Policy) -> float:
-        """What its queries would cost per microsecond under a policy."""
+        """The cost of its queries per microsecond under a policy."""
         return self._group.predicted(policy)
 
     def executed(self) -> Iterator[ExecutionRecord]:
-        """What was executed lately, with the names of the queries."""
+        """The latest executions, with the names of the queries."""
         label = f"join of {', '.join(stream.name for stream in self.streams.values())}"
         names = {str(serial): member.name for serial, member in list(self._members.items())}
         for each in self._group.timeline.executed(self._group):
             turns = []
             for turn in each.turns:
-                # Who has just come is not known here yet.
+                # A query that has just come is not known here yet.
                 queries = tuple(names[serial] for serial in turn.queries if serial in names)
                 turns.append(replace(turn, group=f"{label}, {turn.group}", queries=queries))
             yield replace(each, pane_table=label, turns=tuple(turns))
@@ -361,7 +361,7 @@ class JoinRuntime(PlanRuntime):
         return JoinSnapshot(self._progress, self._group.save(), inside, self._policy, self._last)
 
     def load(self) -> None:
-        """As the log has it. Answers since the last snapshot are remembered, not delivered again."""
+        """Recover from the log. Answers since the last snapshot are remembered, not delivered again."""
         if self._journal.is_durable:
             self._load(delivered=True)
             if self.failed is not None:
@@ -369,7 +369,7 @@ class JoinRuntime(PlanRuntime):
             self._remove_files(None, self._progress)
 
     def _load(self, delivered: bool | None) -> None:
-        """The group as of the last commit; `delivered` is None where its answers are remembered already."""
+        """Load the group as of the last commit; `delivered` is None if its queries have the answers already."""
         if not self._journal.is_durable:
             raise CheckpointError("an epoch of a join broke off, and there is no checkpoint to go back to")
         self._group, self._entered, self._left = self._new_group(), [], []

@@ -4,9 +4,9 @@ At the multiples of SLIDE answers are made of changes:
 
     changes at m1, m2, ..  ──►  a relation: all its rows at every multiple; a stream: what came at one
 
-The first answer is at the first multiple after the first tuple, and may be an empty one. An aggregate without GROUP BY
-has a row over nothing, too (changes/group_by.py), and rests (`EmptyOnce`) only where HAVING leaves that row out. A
-stream answers after its first answer where it has something.
+The first answer is at the first multiple after the first tuple, and may be empty. An aggregate without GROUP BY has a
+row over no tuples, too (changes/group_by.py), and rests (`EmptyOnce`) only if HAVING leaves that row out. After its
+first answer a stream answers only when it has rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Sample = tuple[Micros, pa.Table]
 
 
 class Sampler:
-    """Of one query. It is given all changes of its plan, epoch by epoch, or first the rows that stand already."""
+    """The sampler of one query. It gets all changes of its plan, epoch by epoch, after the rows that stand already."""
 
     def __init__(self, plan: Node) -> None:
         sampling = sampling_of(plan)
@@ -43,14 +43,14 @@ class Sampler:
         self._empty = EmptyOnce()
 
     def stand(self, rows: Changes, now: Micros, begins: Micros | None = None) -> None:
-        """The rows of the answer as they stood when the query came, or was recovered."""
+        """Take the rows of the answer at the time when the query came, or was recovered."""
         if not self._is_stream:
             self._view.add(rows, 0)
         has_answered = begins is not None and self._sampling.next_multiple(begins + 1) <= now
         self._empty.rests = has_answered and not len(rows)
 
     def answers(self, changes: Changes, low: Micros, now: Micros, begins: Micros | None) -> Iterator[Sample]:
-        """What is to be answered at the multiples low <= m <= now; the first tuple comes after `begins`."""
+        """The answers at the multiples low <= m <= now; the first tuple comes after `begins`."""
         multiple = self._next(low, changes, begins)
         while multiple is not None and multiple <= now:
             rows = self._rows(changes.where(changes.ts == multiple), multiple)
@@ -66,7 +66,7 @@ class Sampler:
         return self._view.rows(multiple).rows
 
     def _next(self, instant: Micros, changes: Changes, begins: Micros | None) -> Micros | None:
-        """The next multiple at which there is something to say."""
+        """The next multiple with an answer."""
         later = changes.ts[changes.ts >= instant]
         found = [int(later.min())] if len(later) else []
         if not self._empty.rests and begins is not None:
@@ -75,7 +75,7 @@ class Sampler:
 
 
 class PlanReader:
-    """Makes the answers of one query; the query that the user holds gets them while it is registered."""
+    """Makes the answers of one query, and sends them to the user's handle while the query is registered."""
 
     def __init__(self, query: ContinuousQuery, shared: SessionParts) -> None:
         self._query = query
@@ -83,9 +83,9 @@ class PlanReader:
         self._sampler = None if sampling_of(query.plan) is None else Sampler(query.plan)
 
     def take(self, changes: Changes, instants: EpochInstants) -> list[Delivery]:
-        """What an epoch has to say: its changes as one table, or an answer at each multiple of SLIDE."""
+        """The answers of an epoch: its changes as one table, or an answer at each multiple of SLIDE."""
         if self._sampler is None:
-            # Changes are of no window.
+            # Changes belong to no window, so they are complete.
             return self.answer(instants.now, changes.to_table(), complete=True) if len(changes) else []
         if instants.low is None:
             self._sampler.stand(changes, instants.now, instants.begins)
@@ -96,7 +96,7 @@ class PlanReader:
         return told
 
     def answer(self, as_of: Micros, table: pa.Table, *, complete: bool) -> list[Delivery]:
-        """One answer, on its way to the query."""
+        """One answer, addressed to the query."""
         handle = self._shared.handle(self._query.name, self._query.serial)
         return [] if handle is None else [(handle, Answer(handle.name, to_datetime(as_of), complete, True, table))]
 

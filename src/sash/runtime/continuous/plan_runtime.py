@@ -12,14 +12,14 @@ A plan has a log of its own, beside those of its streams. A stream commits a mic
 so a crash between the two replays the micro-batch and the plan skips it. A crash before 5 replays the epoch: its
 changes may be seen again, state never counts them twice.
 
-Two locks, because subscribers are called in the middle of an epoch and may say anything to their session:
+Two locks, because subscribers are called in the middle of an epoch and may call any method of their session:
 
     _turn    one epoch after the other; held while subscribers are called. Only the threads of streams take it.
-    _state   what is committed and who reads it; held for a moment, and nobody is called under it.
+    _state   what is committed and who reads it; held for a moment, and no callback is called under it.
 
 The order of all locks is: a stream's, a plan's turn, the session's (or the isolation level's), that of all plans
 (plans.py), a plan's state. A thread that registers, looks at a view or asks for statistics comes from the session's
-lock and goes on to a plan's state; it never waits for a turn, so no callback can wait for it in vain.
+lock and goes on to a plan's state; it never waits for a turn, so no callback waits for it in vain.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ _SIGN = "_sign"
 
 @dataclass(frozen=True)
 class PlanParts:
-    """What a plan runs with: its streams, its buckets and the directory of their state, its log, the tables it joins.
+    """The parts of a running plan: streams, buckets, the directory of their state, its log, the tables it joins.
 
-    Without a log nothing is to survive. `most` is what the plan may keep.
+    Without a log nothing survives. `most` limits what the plan may keep.
     """
 
     streams: Sequence[Stream]
@@ -100,22 +100,22 @@ class ContinuousQuery:
     text: str = ""
     state: str = ""
 
-    # How the directories of this kind begin.
+    # The prefix of this kind's directories.
     prefix: ClassVar[str] = ""
     # Queries with different plans share a runtime, a group, and are admitted to it one by one. In the other kinds a
-    # query that asks what a registered query asks has the same plan, by the same statistics.
+    # query that asks the same as a registered query has the same plan, by the same statistics.
     is_grouped: ClassVar[bool] = False
 
     @classmethod
     def choose(
         cls, written: Node, known: Statistics, execution: str, plans: Mapping[str, Node] | None = None
     ) -> Choice:
-        """The plan and the strategy of a query that was written so; `plans` are the best ones, where they are known."""
+        """The plan and the strategy for a plan as it was written; `plans` are the best plans, if they are known."""
         return choose(written, known, execution, plans)
 
     @classmethod
     def of(cls, written: Node, known: Statistics, execution: str, plan: Node | None = None) -> ContinuousQuery:
-        """The query that was written so. Without `plan` it gets the plan that `choose` found by the same statistics."""
+        """The query of a written plan. Without `plan` it gets the plan that `choose` found by the same statistics."""
         return cls(plan=plan or optimise(written, known, execution), execution=execution)
 
     @property
@@ -128,7 +128,7 @@ class ContinuousQuery:
 
     @property
     def identity(self) -> str:
-        """What the stored state depends on: the plan as it is executed, and the strategy."""
+        """A text of everything that the stored state depends on: the executed plan, and the strategy."""
         return f"{self.execution} {self.plan!r}"
 
     @property
@@ -136,7 +136,7 @@ class ContinuousQuery:
         return f"{self.prefix}{hashlib.sha256(self.identity.encode()).hexdigest()[:24]}"
 
     def open(self, directories: PlanDirectories, readers: Mapping[int, ChangeListener]) -> PlanRuntime:
-        """The runtime of this query's plan, as its log has left it, with the queries that have the plan."""
+        """The runtime of this query's plan, recovered from its log, with the queries that have the plan."""
         runtime = self._new_runtime(directories)
         for serial, reader in readers.items():
             runtime.join(serial, reader)
@@ -147,17 +147,17 @@ class ContinuousQuery:
         return PlanRuntime(self.plan, directories.parts(self.plan, self.state, self.execution))
 
     def join(self, runtime: PlanRuntime, reader: ChangeListener) -> None:
-        """Become one of the queries of a plan that runs."""
+        """Become one of the queries of a running plan."""
         runtime.join(self.serial, reader)
 
     def alone(self) -> JoinLayout | None:
-        """What a group of this query alone would keep, where queries are grouped."""
+        """The layout of a group with this query alone, if queries are grouped."""
         return None
 
 
 @dataclass(frozen=True)
 class EpochInstants:
-    """Which instants some changes are of, the last one included; `low` is None for rows that stand already.
+    """The instants of some changes, the last one included; `low` is None for rows that stand already.
 
     Answers are complete from `complete_from` on, if that is known. The first tuple comes after `begins`.
     """
@@ -190,7 +190,7 @@ def columns_of_tables(plan: Node) -> dict[str, list[str]]:
 class PlanRuntime:
     """The runtime of one plan, with all the queries that have it: its readers, by their serial numbers."""
 
-    # Whether the tuples of small epochs are brought to the Sash process.
+    # Whether Spark brings the tuples of small epochs to the Sash process.
     wants_tuples = True
 
     def __init__(self, plan: Node, parts: PlanParts) -> None:
@@ -209,7 +209,7 @@ class PlanRuntime:
         self._turn = threading.Lock()
         self._state = threading.Lock()
         self._readers: dict[int, ChangeListener] = {}
-        # While a stream's thread is in its turn, files are its own; what is to be done when it leaves.
+        # The stream's thread that has the turn and owns the files; and the work for when it leaves.
         self._worker: int | None = None
         self._afterwards: Callable[[], None] | None = None
         self._gone = False
@@ -218,7 +218,7 @@ class PlanRuntime:
 
     @property
     def now(self) -> Micros:
-        """The last instant that is in the answer."""
+        """The last instant that the answer includes."""
         return self._progress.low - 1
 
     @property
@@ -243,7 +243,7 @@ class PlanRuntime:
         return self.leaves.buckets
 
     def rows(self) -> tuple[Changes, Micros]:
-        """The answer's rows, and the instant for which they stand."""
+        """The rows of the answer, and their instant."""
         with self._state:
             return self.view.rows(self.now), self.now
 
@@ -262,12 +262,12 @@ class PlanRuntime:
             return self.view.count(self.now)
 
     def _present(self) -> dict[int, ChangeListener]:
-        """Who reads at this moment."""
+        """The readers of this moment."""
         with self._state:
             return dict(self._readers)
 
     def join(self, serial: int, reader: ChangeListener) -> None:
-        """A query comes: it gets the rows that stand, and every change after them."""
+        """Add a query: it gets the rows that stand, and every change after them."""
         with self._state:
             self._readers[serial] = reader
             self._stand({serial})
@@ -275,9 +275,9 @@ class PlanRuntime:
             reader.fail(self.failed, reported=True)
 
     def leave(self, serial: int, afterwards: Callable[[], None], *, last: bool) -> bool:
-        """A query goes. The `last` one takes the plan with it: True, and `afterwards` is done when nobody works on it.
+        """Remove a query. The `last` one ends the plan: True, and `afterwards` runs when nobody works on the plan.
 
-        Others may be registered that nobody has asked for yet.
+        Other queries may be registered that have not asked for the plan yet.
         """
         with self._state:
             self._readers.pop(serial, None)
@@ -291,7 +291,7 @@ class PlanRuntime:
         return True
 
     def without(self, gone: Sequence[int]) -> PlanRuntime:
-        """The runtime that goes on when some queries are dropped: this one."""
+        """The runtime that goes on when some queries are dropped: the same one."""
         return self
 
     def form(self) -> None:
@@ -312,7 +312,7 @@ class PlanRuntime:
 
     @property
     def is_in_turn(self) -> bool:
-        """The calling thread is the one that works on the plan: a subscriber's callback, say."""
+        """Whether the calling thread works on the plan: it may be in a subscriber's callback."""
         return self._worker == threading.get_ident()
 
     @property
@@ -323,7 +323,7 @@ class PlanRuntime:
 
     @contextmanager
     def _epoch(self) -> Iterator[None]:
-        """An error of an expression fails the plan's queries; a lost worker or an unwritable state stops the stream."""
+        """An error of an expression fails the plan's queries; a lost worker or unwritable state stops the stream."""
         try:
             with self._in_turn():
                 yield
@@ -333,7 +333,7 @@ class PlanRuntime:
             self.fail(first_line(error))
 
     def take(self, batch: Batch) -> int:
-        """A stream's micro-batch. Tuples wait until the least watermark of all streams has passed them."""
+        """Take a stream's micro-batch. Tuples wait until the least watermark of all streams has passed them."""
         name = batch.stream.lower()
         with self._epoch():
             if self.wants(name, batch.epoch):
@@ -349,7 +349,7 @@ class PlanRuntime:
         return 0 if self.failed is not None else self._progress.missed.get(name, 0)
 
     def _note_beginning(self, name: str, seen: BatchTimes, after: PlanProgress) -> None:
-        """What came before the plan is not in its windows; what begins with it is."""
+        """Note since when the plan has all tuples of a stream: it lacks the tuples before its first micro-batch."""
         if name in after.begun:
             late = max(self._progress.low, self._progress.watermarks.get(name, BEGINNING))
             after.begun[name] = self._panes.noted(after.begun[name], seen, late)
@@ -357,7 +357,7 @@ class PlanRuntime:
             after.begun[name] = self._panes.begun(seen)
 
     def wants(self, stream: str, epoch: int) -> bool:
-        """The plan goes on and has not taken this micro-batch of a stream yet."""
+        """Whether the plan goes on and has not taken this micro-batch of a stream yet."""
         return not self._rests and epoch > self._progress.taken.get(stream.lower(), -1)
 
     def advance(self, stream: str, watermark: Micros) -> None:
@@ -366,12 +366,12 @@ class PlanRuntime:
             self._go_on(self._moved(stream.lower(), None, watermark))
 
     def begin(self, stream: str) -> None:
-        """A stream runs (again): its tuples are to be waited for."""
+        """A stream runs (again): the plan waits for its tuples."""
         with self._in_turn():
             self._progress.ended = [name for name in self._progress.ended if name != stream.lower()]
 
     def finish(self, stream: str) -> None:
-        """A stream has ended, or is idle: it holds nobody back, and its own last instant is over."""
+        """A stream has ended, or is idle: the others do not wait for it, and its own last instant is over."""
         with self._epoch():
             name = stream.lower()
             after = self._moved(name, None, None)
@@ -379,14 +379,14 @@ class PlanRuntime:
             self._go_on(after, last_words=self._has_last_words(after))
 
     def _go_on(self, after: PlanProgress, *, last_words: bool = False) -> None:
-        """As far as all streams let time go; what this one has said is remembered until the others say theirs."""
+        """Go as far as all streams let time go; the state remembers this stream's watermark until the others follow."""
         if not self._rests and (last_words or self._reached(after) > self._progress.low):
             self._step(None, 0, after)
         else:
             self._progress.ended, self._progress.watermarks = after.ended, after.watermarks
 
     def _has_last_words(self, after: PlanProgress) -> bool:
-        """Whether there is something to say though time stands still."""
+        """Whether there is an answer though time stands still."""
         return False
 
     def _moved(self, name: str, latest: Micros | None, watermark: Micros | None) -> PlanProgress:
@@ -400,7 +400,7 @@ class PlanRuntime:
         return after
 
     def _reached(self, progress: PlanProgress) -> Micros:
-        """Up to where time may go: what the streams that go on have reached; else the end of all, or a heartbeat."""
+        """How far time may go: the least of the running streams; if none runs, the end of all, or a heartbeat."""
         going = [name for name in self.streams if name not in progress.ended]
         if going:
             return max(progress.low, min(progress.watermarks.get(name, BEGINNING) for name in going))
@@ -408,7 +408,7 @@ class PlanRuntime:
         return max([progress.low, *ends, *progress.watermarks.values()])
 
     def _last_instant(self, latest: Micros) -> Micros:
-        """The end of all: the youngest tuple's instant, or the multiple that answers with it."""
+        """The end of all: the youngest tuple's instant, or the multiple whose answer includes it."""
         return latest if self._sampling is None else self._sampling.next_multiple(latest)
 
     def _step(self, tuples: DataFrame | pa.Table | None, number: int, after: PlanProgress) -> None:
@@ -432,7 +432,7 @@ class PlanRuntime:
         self._remove_files(before, after)
 
     def _check_size(self, outcome: EpochOutcome, now: Micros) -> None:
-        """Before anybody is told of the epoch; the answer is added up only where it may matter."""
+        """Check the limits before any query gets the epoch; the answer is counted only if it may be too large."""
         if outcome.rows + len(self.view) + len(outcome.changes) <= self._most.rows:
             return
         rows = outcome.rows + self.view.size_with(outcome.changes, now)
@@ -440,7 +440,7 @@ class PlanRuntime:
             raise QueryFailedError(too_many_rows(rows, self._most.rows))
 
     def _check_written(self, names: set[str]) -> None:
-        """Before the commit. Executors that do not see the directory write to one of their own."""
+        """Check, before the commit, that the files exist. Executors that do not see the directory write elsewhere."""
         if not all((self._directory / name).exists() for name in names):
             over = " and ".join(f"'{stream.name}'" for stream in self.streams.values())
             raise CheckpointError(
@@ -455,15 +455,15 @@ class PlanRuntime:
         return tuple(max(p.low, p.watermarks.get(window.stream.lower(), BEGINNING)) for window in self._windows)
 
     def _instants(self, low: Micros, progress: PlanProgress) -> EpochInstants:
-        """From an instant up to where time has gone."""
+        """From an instant up to the plan's time."""
         return EpochInstants(low, progress.low - 1, progress.complete_from(self._reaches), progress.begins)
 
     def _fold(self) -> Fold | None:
-        """How changes are put together before they leave their buckets; asked for before each epoch."""
+        """How changes are combined before they leave their buckets; read before each epoch."""
         return None
 
     def _tell_and_commit(self, outcome: EpochOutcome, instants: EpochInstants, after: PlanProgress) -> None:
-        """Everybody is told before the commit: also who comes meanwhile, with the rows of the epoch before."""
+        """Tell all queries before the commit. A query that comes meanwhile gets the rows of the epoch before, too."""
         told, changes = set[int](), outcome.changes
         while True:
             with self._state:
@@ -477,7 +477,7 @@ class PlanRuntime:
             told.update(untold)
 
     def _count_late(self, late: tuple[int, ...], after: PlanProgress) -> None:
-        """Of a stream's tuples, by the window that misses the most: in a self-join several miss the same ones."""
+        """Count a stream's late tuples by the window that misses most: in a self-join windows miss the same ones."""
         for name in self.streams:
             mine = [n for n, window in zip(late, self._windows, strict=True) if window.stream.lower() == name]
             if after.taken.get(name) != self._progress.taken.get(name):
@@ -485,7 +485,7 @@ class PlanRuntime:
                 after.late += max(mine)
 
     def fail(self, why: str) -> None:
-        """The plan cannot go on: one of its own expressions raised, or it keeps too much. Its state is let go."""
+        """Fail the plan and drop its state: one of its own expressions raised, or it keeps too much."""
         with self._in_turn():
             after = self._moved("", None, None)
             after.failed, after.manifests = why, {}
@@ -497,7 +497,7 @@ class PlanRuntime:
                 reader.fail(why, reported=False)
 
     def _release(self) -> None:
-        """What is kept of a plan that has failed is nobody's any more; its view stays to be looked at."""
+        """Drop the state of a failed plan; its view can still be read."""
         bucket_state.forget(self._directory)
         self._remove_files(None, self._progress)
 
@@ -513,9 +513,9 @@ class PlanRuntime:
         return PlanSnapshot(self._progress, _written(self.view.rows(self.now)))
 
     def load(self) -> None:
-        """As the log has it. Changes since the last snapshot are remembered, not delivered again.
+        """Recover from the log. Changes since the last snapshot are remembered, not delivered again.
 
-        Each query gets what it was told, and the rows that stood before that.
+        Each query gets its own earlier answers, and the rows that stood before them.
         """
         if not self._journal.is_durable:
             return
@@ -540,20 +540,20 @@ class PlanRuntime:
         self._remind(self._told(after), changes, self._instants(before.low, after))
 
     def _has_answered(self, instants: EpochInstants) -> bool:
-        """Whether an epoch has an answer in it: under SLIDE, whether it has come to a multiple."""
+        """Whether an epoch has an answer: with SLIDE, whether it includes a multiple."""
         if self._sampling is None or instants.low is None:
             return True
         begins = instants.begins
         return begins is not None and self._sampling.next_multiple(max(instants.low, begins + 1)) <= instants.now
 
     def _told(self, progress: PlanProgress) -> Set[int]:
-        """The queries that have had an answer; where an earlier checkpoint does not say it, all of them."""
+        """The queries that have had an answer; all of them, if an earlier checkpoint does not say."""
         if progress.answered is None:
             return set(self._readers) if progress.number else set()
         return set(progress.answered)
 
     def _stand(self, serials: Set[int]) -> None:
-        """Some queries come: they get the rows that stand."""
+        """Give the rows that stand to queries that have come."""
         rows = self.view.rows(self.now)
         if len(rows):
             self._remind(serials, rows, EpochInstants(None, self.now))
@@ -564,7 +564,7 @@ class PlanRuntime:
                 deliver(self._readers[serial].take(changes, instants), again=True)
 
     def _remove_files(self, before: PlanProgress | None, after: PlanProgress) -> None:
-        """State files that no manifest names: of chunks that have expired, or left by a crash."""
+        """Remove state files that no manifest names: those of expired chunks, and those that a crash left."""
         needed = _files_of(after)
         if before is None:
             gone = [path for path in self._directory.iterdir() if path.name not in needed]
@@ -575,7 +575,7 @@ class PlanRuntime:
 
 
 def _files_of(progress: PlanProgress) -> set[str]:
-    """The state files that its manifests name."""
+    """The state files that the manifests name."""
     return {name for manifest in progress.manifests.values() for name in bucket_state.files_of(manifest)}
 
 

@@ -1,9 +1,9 @@
 """The continuous plans of a session: queries with the same plan share its execution.
 
-A plan runs while a query has it. Its directory is named DIGEST-N: by the plan itself and by the query that came first
-with it. The name is part of the registration. So after a restart a query finds what was stored for it; a plan that
-this version of Sash would make differently is noticed (`CheckpointError`) instead of beginning with empty windows; and
-a query that is registered anew never finds what a dropped one has left.
+A plan runs while a query has it. Its directory is named DIGEST-N: by the plan itself and by the first query that had
+it. The name is part of the registration. So after a restart a query finds the state that was stored for it. If this
+version of Sash would make the plan differently, a `CheckpointError` says so: the plan does not begin with empty
+windows. And a newly registered query never finds the state of a dropped one.
 
 Each route has a kind of query and of runtime, and directories of its own: set operations that an index answers
 (set_runtime.py) set-DIGEST-N, groups of aggregates over one join (join_runtime.py) join-DIGEST-N, by the join.
@@ -72,7 +72,7 @@ class PlanDirectories:
         return Path(self._scratch.name) / state
 
     def parts(self, plan: Node, state: str, strategy: str = UPA) -> PlanParts:
-        """What a plan runs with."""
+        """The parts that a plan runs with."""
         shared, directory, durable = self.shared, self.path(state), self._root is not None
         make_directory(directory / "state")
         session = shared.spark
@@ -95,7 +95,7 @@ class PlanDirectories:
 
 
 class Plans:
-    """The plans that run, by their directories. Epochs of few tuples (`BucketSettings.near`) run in this process."""
+    """The running plans, by directory. Epochs of few tuples (`BucketSettings.near`) run in this process."""
 
     def __init__(self, shared: SessionParts, settings: BucketSettings) -> None:
         self._shared = shared
@@ -103,16 +103,16 @@ class Plans:
         self._directories = PlanDirectories(shared, settings)
         self._running: dict[str, PlanRuntime] = {}
         self.is_closed = False
-        # After a restart several streams may be the first to ask for a plan.
+        # After a restart several streams may ask for the same plan first.
         self._lock = threading.RLock()
 
     def is_running(self, state: str) -> bool:
         return state in self._running
 
     def attach(self, query: ContinuousQuery, mates: Sequence[ContinuousQuery] = ()) -> PlanRuntime:
-        """The runtime of a query's plan: the one that runs already, or a new one, as its log has left it.
+        """The runtime of a query's plan: the running one, or a new one that is recovered from its log.
 
-        `mates` have the same plan, the query among them: all of them must be there when the log is read.
+        `mates` have the same plan, the query among them: all of them must be known when the log is read.
         """
         with self._lock:
             runtime = self._running.get(query.state)
@@ -124,7 +124,7 @@ class Plans:
             return runtime
 
     def group(self, state: str) -> JoinRuntime:
-        """A group of aggregates over a join, as it is."""
+        """A running group of aggregates over a join."""
         with self._lock:
             if state not in self._running:
                 self._running[state] = GroupPlace(self._directories, state).opened()
@@ -133,14 +133,14 @@ class Plans:
             return runtime
 
     def layout_with(self, state: str, query: JoinQuery) -> JoinLayout | None:
-        """What a group would keep with one query more; None if it cannot be one of it."""
+        """The layout of a group with one query more; None if the query cannot join."""
         with self._lock:
             return self.group(state).layout_with(query)
 
     def admit(self, state: str, query: ContinuousQuery) -> bool:
-        """Whether a query shares what is in a directory; a group has it as a member from now on.
+        """Whether a query shares a directory; if that is a group's, the query becomes a member now.
 
-        This comes before the registration, lest the group be formed without the query.
+        Call this before the registration. Otherwise the group could be formed without the query.
         """
         if not isinstance(query, JoinQuery):
             return True
@@ -151,7 +151,7 @@ class Plans:
             return layout is not None
 
     def detach(self, state: str, serial: int, *, last: bool) -> None:
-        """A query was dropped. The `last` one of its plan takes the stored state with it, also if it never ran here."""
+        """Remove a dropped query. The `last` one of its plan removes the stored state, even if the plan never ran."""
         remove = partial(self._directories.remove, state)
         with self._lock:
             runtime = self._running.get(state)
@@ -164,7 +164,7 @@ class Plans:
                 self._running[state] = runtime.without([serial])
 
     def of(self, queries: list[ContinuousQuery], *, form: bool = True) -> list[PlanRuntime]:
-        """The plans of some queries; a plan that was dropped a moment ago does not come back.
+        """The plans of some queries; a plan that was just dropped does not come back.
 
         `form`: an epoch is about to begin, so groups are formed now.
         """
@@ -177,14 +177,14 @@ class Plans:
             for runtime in plans if form else ():
                 runtime.form()
         if any(runtime.is_in_turn for runtime in plans):
-            raise SashError("a subscriber cannot let time go on under the changes that it is told of; do it afterwards")
+            raise SashError("a subscriber cannot advance time while it receives changes; do it afterwards")
         return plans
 
     def scan(self, plans: Sequence[PlanRuntime], stream: str, rows: DataFrame, epoch: int) -> ScannedTuples | None:
-        """The tuples of some plans by one job, and what it has seen on the way.
+        """Read the tuples of some plans by one job; the result is the tuples and the job's facts about them.
 
-        None if nobody wants them, or if the job fails: then each plan reads for itself, and it turns out whose
-        expression it was.
+        None if no plan wants tuples, or if the job fails: then each plan reads for itself, which shows whose expression
+        it was.
         """
         wanting = [runtime for runtime in plans if runtime.wants_tuples and runtime.wants(stream, epoch)]
         if not wanting:
@@ -198,12 +198,12 @@ class Plans:
         return dict(zip(wanting, found.tuples, strict=True)), found.facts
 
     def is_near(self, number: int) -> bool:
-        """So many tuples are processed in the Sash process."""
+        """Whether this many tuples are processed in the Sash process."""
         return number <= self._near
 
     @property
     def observed(self) -> list[ObservedWindows]:
-        """What the plans that run have seen of their streams."""
+        """What the running plans have seen of their streams."""
         return [runtime.observed for runtime in list(self._running.values())]
 
     @property
@@ -213,7 +213,7 @@ class Plans:
 
     @property
     def is_in_turn(self) -> bool:
-        """The calling thread works on some plan: it is in a subscriber's callback, say."""
+        """Whether the calling thread works on a plan: it may be in a subscriber's callback."""
         return any(runtime.is_in_turn for runtime in list(self._running.values()))
 
     @property
@@ -243,13 +243,13 @@ class StreamPlans:
         return self._plans.of(self._queries.at(version), form=form)
 
     def scan_ahead(self, version: int, rows: DataFrame, epoch: int, last: int | None) -> ScannedTuples | None:
-        """Before it is known how many rows there are, if they seem few: by the last time's, and by their files."""
+        """Scan before the number of rows is known, if they seem few: by the last micro-batch, and by their files."""
         if not self._plans.is_near(1 if last is None else last) or not seems_small(rows, unknown=last is not None):
             return None
         return self._plans.scan(self.at(version), self._stream, rows, epoch)
 
     def with_tuples(self, plans: Sequence[PlanRuntime], batch: Batch) -> Batch:
-        """A small micro-batch with the tuples of all plans, read by one job."""
+        """A small micro-batch with the tuples of all plans, which one job has read."""
         if batch.tuples or not self._plans.is_near(batch.number):
             return batch
         scanned = self._plans.scan(plans, self._stream, batch.rows, batch.epoch)
@@ -261,7 +261,7 @@ class StreamPlans:
 
 
 def _buckets(path: Path, wanted: int) -> int:
-    """How many buckets a plan has: what it began with, whatever the cluster is now."""
+    """How many buckets a plan has: the number that it began with, whatever the cluster is now."""
     if path.exists():
         return int(read_facts(path)["buckets"])
     write_facts(path, {"buckets": wanted})

@@ -2,9 +2,8 @@
 
     epochs ──► Spark counts: (side, pane, value): count ──► log ──► two windows, one index ──► answers at the multiples
 
-It takes the epochs of its streams as any plan does; only what comes of them is another thing: no tuple leaves Spark,
-and there are no changes. An entry of the log has what an epoch brought, in counts, so that a replay gives the same
-windows and the same answers again.
+It takes the epochs of its streams as any plan does; but no tuple leaves Spark, and there are no changes. An entry of
+the log has the counts of an epoch, so that a replay gives the same windows and the same answers again.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SetQuery(ContinuousQuery):
-    """The kind of the route SETS. There is one plan: nothing to choose from."""
+    """The kind of the route SETS. There is only one plan."""
 
     asked: WindowedSet
 
@@ -75,7 +74,7 @@ class SetRuntime(PlanRuntime):
         self._asked = asked
         self._sets = SetWindows(asked)
         self._last: pa.Table = asked.schema.empty_table()
-        # What is in memory is what was committed.
+        # Whether memory has the committed state.
         self._is_whole = True
 
     def answer(self, query: ContinuousQuery) -> pa.Table:
@@ -113,7 +112,7 @@ class SetRuntime(PlanRuntime):
         self._sets = SetWindows(self._asked)
 
     def _counted(self, tuples: DataFrame | pa.Table | None) -> tuple[tuple[int, ...], pa.Table | None]:
-        """How many tuples of each window came too late, and the others, counted."""
+        """How many tuples of each window came too late, and the counts of the others."""
         if tuples is None:
             return (0,) * len(self._windows), None
         assert not isinstance(tuples, pa.Table), "nobody brings tuples to the Sash process that are counted in Spark"
@@ -144,10 +143,9 @@ class SetRuntime(PlanRuntime):
         *,
         delivered: bool,
     ) -> bool:
-        """The answers of an epoch to its readers, by their serial numbers; whether there were any.
+        """Give the answers of an epoch to its readers, by serial numbers; whether there were any.
 
-        A relation that rests answers nobody but those who are `new`: they have had no answer yet. The epoch begins
-        at `low`.
+        A relation that rests answers only `new` readers, which have had no answer yet. The epoch begins at `low`.
         """
         if counts is not None:
             self._sets.absorb(counts)
@@ -177,7 +175,7 @@ class SetRuntime(PlanRuntime):
         return SetSnapshot(self._progress, *self._sets.save(), self._last)
 
     def load(self) -> None:
-        """As the log has it. Answers since the last snapshot are remembered, not delivered again."""
+        """Recover from the log. Answers since the last snapshot are remembered, not delivered again."""
         if not self._journal.is_durable:
             return
         self._load(reminds=True)
@@ -187,7 +185,7 @@ class SetRuntime(PlanRuntime):
                 reader.fail(self.failed, reported=True)
 
     def _load(self, *, reminds: bool) -> None:
-        """The windows as of the last commit; `reminds` queries of the answers that they have had since the snapshot."""
+        """Load the windows as of the last commit; `reminds` queries of their answers since the snapshot."""
         if not self._journal.is_durable:
             raise CheckpointError("an epoch of a set operation broke off, and there is no checkpoint to go back to")
         self._sets, self._last = SetWindows(self._asked), self._asked.schema.empty_table()

@@ -1,7 +1,7 @@
-"""EXPLAIN: the plan, the pane tables and synopses it reads, with whom, in which sub-group, at what cost.
+"""EXPLAIN: the plan, its pane tables and synopses, the queries that share them, its sub-group, and the cost.
 
-What is printed are the decisions of the runtime. A query that is not registered is registered in a copy of the runtime
-(`tried`), by the same code, and its decisions are read there.
+EXPLAIN prints the decisions of the runtime. For a query that is not registered, `tried` registers it in a copy of the
+runtime, by the same code, and EXPLAIN reads the decisions there.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def tried(
     query: CompiledQuery,
     lock: AbstractContextManager[object] | None = None,
 ) -> StreamRuntime:
-    """A copy of the groups that a query reads, with all that is registered there, and with the query itself.
+    """A copy of the groups that a query reads, with all their registered queries and the query itself.
 
-    A question that is asked once is not registered. `lock` is the one that micro-batches need.
+    A one-time question is not registered. `lock` is the one that micro-batches need.
     """
     tables = _linked(query, registered)
     with lock or nullcontext():
@@ -86,7 +86,7 @@ def _linked(query: CompiledQuery, registered: Iterable[CompiledQuery]) -> set[Ta
 def explain(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind | None = None) -> str:
     """`runtime` has the query, or would be asked the question.
 
-    `way` is the route of a one-time question; without it the stream is taken to have no index.
+    `way` is the route of a one-time question; without it EXPLAIN assumes that the stream has no index.
     """
     lines = ["Plan", *(f"  {'  ' * depth}{node.describe()}" for depth, node in tree(query.plan))]
     stream = runtime.stream
@@ -112,7 +112,7 @@ def _shed_line(stream: Stream) -> str:
 
 
 class _Site:
-    """One pane table as a query finds it: its own readings, and those of the others."""
+    """One pane table for a query: its own readings, and those of the others."""
 
     def __init__(self, active: ActiveQuery, group: PaneGroup) -> None:
         self.active, self.group = active, group
@@ -164,7 +164,7 @@ def _one_time_lines(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehin
 
 
 def _begin_too_late(query: CompiledQuery, runtime: StreamRuntime) -> bool:
-    """An answer from panes would not be complete: stored rows may have more."""
+    """Whether an answer from panes would not be complete: stored rows may reach further back."""
     active = runtime.covers(query)
     as_of = None if active is None else newest_common(active)
     return active is not None and as_of is not None and not active.is_complete(as_of)
@@ -224,7 +224,7 @@ def _table_lines(site: _Site, stream: Stream) -> list[str]:
 
 
 def _partial_lines(site: _Site, bound: BoundReading) -> list[str]:
-    """What a reading needs of every pane: stored for others too, or for it alone, or put together from others'."""
+    """The partials that a reading needs of every pane: shared with others, its own, or combined from others'."""
     partials, sharing = bound.reading.partials, bound.sharing
     if bound.covered is not None:
         parts = " + ".join(f"({each})" for each in bound.covered.added)
@@ -254,7 +254,7 @@ def _synopsis_lines(site: _Site) -> list[str]:
 
 
 def _filter_lines(site: _Site) -> list[str]:
-    """Whether HAVING is answered by a collective index, with whom it is shared, or what it would take."""
+    """Whether a collective index answers HAVING, who shares the index, or what is missing for one."""
     query, group = site.active.compiled, site.group
     if not query.is_simple or (key := filterable(query.finishers[0])) is None:
         return []
@@ -333,7 +333,7 @@ def _schedule_lines(active: ActiveQuery, home: PaneGroup) -> list[str]:
 
 
 def _plan_lines(home: PaneGroup, group: str, mine: int) -> list[str]:
-    """How often the sub-groups of a group are executed, and what that costs against each at its own SLIDE."""
+    """How often the sub-groups of a group are executed, and the cost against each at its own SLIDE."""
     plan = home.schedule.local.plan_of(group)
     subgroups, periods = [cost for cost, _ in plan], [period for _, period in plan]
     slides = [each.slide for each in subgroups]

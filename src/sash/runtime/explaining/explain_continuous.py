@@ -1,7 +1,7 @@
-"""EXPLAIN of a continuous query: its plan, the update pattern of every edge, its stages, what it stores, and what it is
-expected to cost under each execution strategy.
+"""EXPLAIN of a continuous query: its plan, the update pattern of every edge, its stages, its state, and its expected
+cost under each execution strategy.
 
-EXPLAIN of INTERSECT and EXCEPT of two windows that a set-valued index answers.
+Also EXPLAIN of INTERSECT and EXCEPT of two windows that a set-valued index answers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAMES = {"list": "L-INDEX", "tree": "T-INDEX", "hash": "H-INDEX", "unsorted": "
 
 
 def explain_sets(asked: WindowedSet, mates: Sequence[str] = ()) -> Iterator[str]:
-    """Which index, what it counts, what it answers, and who asks the same."""
+    """Which index answers, what it counts, and which queries ask the same."""
     kind = "G-INDEX" if asked.groups is not None else _NAMES[DEFAULT_DIRECTORY]
     counted = "group of values" if asked.groups is not None else "value"
     yield f"Answered from one {kind} of both windows, with two counts for each {counted}"
@@ -69,7 +69,7 @@ _KINDS = {
 
 
 def either(asked: Callable[[], str], registered: Callable[[], str]) -> str:
-    """Both explanations of a SELECT without SLIDE, or the one that it has."""
+    """Both explanations of a SELECT without SLIDE, or the only one."""
     try:
         question = asked()
     except CqlError:
@@ -122,7 +122,7 @@ def _growth(plan: Node) -> list[str]:
 
 
 def _from_synopses(decision: PlanDecision, layout: JoinLayout) -> Iterator[str]:
-    """What answers, why, and with whom the join and the synopses are shared."""
+    """What answers, why, and which queries share the join and the synopses."""
     joined = joined_aggregate(decision.written)
     place = None if joined is None else layout.place_of(joined)
     assert place is not None
@@ -153,7 +153,7 @@ def _own_join(decision: PlanDecision) -> list[str]:
 
 
 def _rewriting(decision: PlanDecision) -> list[str]:
-    """What the optimiser has gained, where it has changed the plan."""
+    """What the optimiser's change of the plan gains."""
     chosen = decision.choice
     if chosen.plan == decision.written:
         return []
@@ -192,7 +192,7 @@ def _difference(decision: PlanDecision) -> str:
 
 
 def _known(decision: PlanDecision) -> list[str]:
-    """The numbers behind the prices, and where they are from."""
+    """The numbers behind the prices, and their sources."""
     known, plan = decision.statistics, decision.choice.plan
     rates = [
         f"{stream} {known.rates.get(stream.lower(), known.rate):,.6g} tuples per second "
@@ -220,7 +220,7 @@ def _title(plan: Node) -> str:
 
 
 def _on_spark(plan: Node, every: Sequence[StagePlan]) -> list[str]:
-    """By what each stage is spread over buckets, from the windows up."""
+    """How each stage is spread over buckets, from the windows up."""
     if len(every) == 1:
         reason = "" if every[0].spread else ", because no column is a key of all that is compared"
         return [f"On Spark: {_buckets(plan, every[0])}{reason}"]

@@ -1,4 +1,4 @@
-"""EXPLAIN of a join's order: what is known of its inputs, and what probing them costs in which order (thesis 5.3)."""
+"""EXPLAIN of a join's order: what is known of its inputs, and the cost of probing them in each order (thesis 5.3)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ANEW = "  the order is chosen anew in every micro-batch, from what is stored th
 
 
 def explain_joins(plan: Node, known: Statistics, strategy: str) -> list[str]:
-    """Of every join in a plan, from the answer down."""
+    """The lines of every join in a plan, from the answer down."""
     found: list[str] = []
     if isinstance(plan, MultiJoin) and not plan.is_common:
         found = list(_of_graph(plan, known, strategy))
@@ -24,7 +24,7 @@ def explain_joins(plan: Node, known: Statistics, strategy: str) -> list[str]:
 
 def _of(join: Join | MultiJoin, known: Statistics, strategy: str) -> Iterator[str]:
     below, flows = inputs(join), [flow_above(each, known, strategy) for each in inputs(join)]
-    # Without keys everything meets everything: as if all had one value.
+    # Without keys every tuple meets every tuple: as if all had one value.
     names = list(zip(*join.keys, strict=True)) or [()] * len(below)
     values = [values_of(each, own, known) if own else 1.0 for each, own in zip(below, names, strict=True)]
     sides = [

@@ -26,7 +26,7 @@ def explain_rows(
     indexes_of: IndexesOf = lambda stream: None,
     facts_of: Callable[[str], Facts] | None = None,
 ) -> str:
-    """`facts_of` an archive, where it is there already."""
+    """`facts_of` gives the facts of an archive that exists already."""
     return "\n".join(_lines(question, indexes_of, facts_of))
 
 
@@ -69,7 +69,7 @@ def _facts(facts: Facts) -> str:
 def _access(
     reading: StoredReading, access: Access | None, indexes: KeptIndexes | None, sorting: WindowOrder | None
 ) -> str:
-    """How the rows are found that matter."""
+    """How the question finds its rows."""
     if access is None or indexes is None:
         return _scan(reading, indexes, sorting)
     values = indexes.values(access.index)
@@ -86,7 +86,7 @@ def _access(
 
 
 def _scan(reading: StoredReading, indexes: KeptIndexes | None, sorting: WindowOrder | None) -> str:
-    """Without an index: what is looked for, and which index would do."""
+    """The lines of a question without an index: the values it looks for, and an index that would help."""
     if reading.stream.keep_in == CLUSTER:
         terms = " AND ".join(map(str, reading.sought)) or "every row"
         return f"{terms}: looked for by Spark in every file of the window"

@@ -4,8 +4,8 @@ Nothing is counted here: every number of `stats()` becomes one sample, under the
 
     stats()["streams"]["packets"]["late_tuples"]  ──►  sash_stream_late_tuples_total{stream="packets"} 3
 
-What only grows is a counter and its name ends in `_total`; the rest are gauges. A flag is 0 or 1, `error` is 1 while
-there is one, a time is seconds since 1970, and what is not known yet has no sample.
+A number that only grows is a counter, and its name ends in `_total`; the rest are gauges. A flag is 0 or 1, `error` is
+1 while there is one, a time is seconds since 1970, and a number that is not known yet has no sample.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def exposition(stats: Mapping[str, Any]) -> str:
 
 
 def _parts(stats: Mapping[str, Any]) -> Iterator[tuple[str, Labels, Mapping[str, Any]]]:
-    """The parts of `stats()` that have numbers of their own, with what tells them apart."""
+    """The parts of `stats()` that have numbers of their own, with their labels."""
     yield "session", (), stats
     for stream, facts in stats["streams"].items():
         yield "stream", (("stream", stream),), facts
@@ -113,12 +113,12 @@ def _parts(stats: Mapping[str, Any]) -> Iterator[tuple[str, Labels, Mapping[str,
 
 
 def _numbered(number: int) -> tuple[str, str]:
-    """Tells apart what may have the same name, as two sinks of a query."""
+    """A label for parts that may have the same name, as two sinks of a query."""
     return "number", str(number)
 
 
 def _number(name: str, value: Any) -> float | int | None:
-    """None: no number, or not known yet."""
+    """The value as a number; None: no number, or not known yet."""
     if name == "error":
         return int(value is not None)
     if isinstance(value, Real):

@@ -1,8 +1,8 @@
-"""What the system tells about itself: SHOW QUERIES, SHOW TABLES, DESCRIBE, stats().
+"""The reports of a session: SHOW QUERIES, SHOW TABLES, DESCRIBE, stats().
 
-The schedule as its user sees it: the price of other policies, and what was executed lately.
+The report of the schedule has the price of other policies, and the latest executions.
 
-Every pane table is looked at by itself: a micro-batch waits for one of them at most, however many there are.
+Reports lock one pane table at a time, so a micro-batch waits for one at most, however many there are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sash.sql.types import spark_name
 
 
 class _Part(NamedTuple):
-    """Of one pane table or one join: what each policy would cost per second, and what was executed."""
+    """For one pane table or one join: the cost of each policy per second, and the executions."""
 
     costs: list[float]
     executed: list[dict[str, Any]]
@@ -41,7 +41,7 @@ class _Part(NamedTuple):
 def schedule_report(
     streams: dict[str, RunningStream], joins: Sequence[JoinRuntime], isolation: Isolation
 ) -> dict[str, Any]:
-    """Costs are the model's, per second of the stream's time; of row-based windows, which know none, per tuple."""
+    """Costs are the model's, per second of the stream's time; for row-based windows, which have no time, per tuple."""
     policies = [policy_named(name) for name in POLICY_NAMES]
     parts = [_join_part(join, policies) for join in joins]
     parts += [
@@ -69,7 +69,7 @@ def _join_part(join: JoinRuntime, policies: Sequence[Policy]) -> _Part:
 
 
 def _told(stream: str, executed: Iterable[ExecutionRecord]) -> list[dict[str, Any]]:
-    # Not `asdict`, which copies every name: there are as many as the remembered executions gave answers.
+    # Not `asdict`, which copies every name: there is one for each answer of the remembered executions.
     return [
         {"stream": stream, **vars(each), "turns": tuple(dict(vars(turn)) for turn in each.turns)} for each in executed
     ]
@@ -143,9 +143,9 @@ def session_statistics(
     continuous: ContinuousQueries,
     isolation: Isolation,
 ) -> dict[str, Any]:
-    """Every pane table, with the queries that are scheduled by it, is as of one moment.
+    """The numbers of `stats()`. Each pane table and its queries are read as of one moment.
 
-    The lock that micro-batches need is taken for one of them at a time: a micro-batch waits for no more.
+    The lock that micro-batches need is held for one pane table at a time: a micro-batch waits for no more.
     """
     by_stream: dict[str, dict[str, Any]] = {}
     groups: list[_GroupReport] = []
@@ -154,7 +154,7 @@ def session_statistics(
         mine = [_locked(partial(_group_report, running.stream.name, group), isolation) for group in found]
         by_stream[running.stream.name] = {**facts, "pane_tables": [each.table for each in mine]}
         groups += mine
-    # A query of a name that was dropped and given again may be in two streams for a moment: the first has it.
+    # If a query was dropped and registered again, two streams may have its name for a moment: the first one counts.
     scheduled = {name: facts for each in reversed(groups) for name, facts in each.queries.items()}
     return {
         "tuples": sum(each["tuples"] for each in by_stream.values()),
@@ -182,7 +182,7 @@ class _GroupReport:
 
 
 def _locked(read: Callable[[], _GroupReport], isolation: Isolation) -> _GroupReport:
-    """With the lock: whoever asks a schedule for its tasks may be the first, and then they are planned."""
+    """Read under the lock: the first caller that asks a schedule for its tasks makes it plan them."""
     with isolation.read():
         return read()
 
@@ -193,7 +193,7 @@ def _group_report(stream: str, group: PaneGroup) -> _GroupReport:
 
 
 def _scheduled(stream: str, group: PaneGroup, active: ActiveQuery) -> dict[str, Any]:
-    """Its windows, how often it may be answered and how often it is; `lateness` is the sum of all executions."""
+    """A query's windows, how often it may be answered and how often it is; `lateness` is the sum of all executions."""
     extent, schedule, compiled = _extent(group), group.schedule, active.compiled
     leader = schedule.leader(active).name
     task = schedule.local.task_of(leader) if leader in schedule.leaders else None
@@ -237,7 +237,7 @@ def _length(window: Window, extent: Callable[[int], str]) -> str:
 
 
 def _windows_per_tuple(active: ActiveQuery) -> int:
-    """How many windows of a query a tuple falls into: so many rows Spark's `window()` makes of it."""
+    """How many windows of a query a tuple falls into: Spark's `window()` makes as many rows of the tuple."""
     slide = active.compiled.slide
     windows = active.compiled.windows
     return sum(1 if slide is None or window.length == FOREVER else -(-window.length // slide) for window in windows)
@@ -256,7 +256,7 @@ def _execution_statistics(groups: list[GroupStatistics]) -> dict[str, Any]:
 
 
 def _stream_statistics(running: RunningStream) -> tuple[dict[str, Any], list[PaneGroup]]:
-    """A stream's own numbers, and its pane tables at this moment."""
+    """A stream's own numbers, and its current pane tables."""
     runtime, counted = running.runtime, running.runtime.statistics
     seconds = counted.seconds_in_spark + counted.seconds_in_sash
     facts = {
@@ -294,13 +294,13 @@ def _table_statistics(group: PaneGroup) -> dict[str, Any]:
 
 
 def _covered(group: PaneGroup) -> dict[str, list[str]]:
-    """The queries whose WHERE is put together from those of others, and from which."""
+    """The queries whose WHERE is combined from those of others, and from which."""
     covered = {name: bound.covered for (name, _), bound in group.members.readers.items() if bound.covered is not None}
     return {name: [each.sql for each in (*parts.added, *parts.subtracted)] for name, parts in covered.items()}
 
 
 def _tasks(group: PaneGroup) -> list[dict[str, Any]]:
-    """The schedule: what is executed together, how often, for whom."""
+    """The schedule: which queries are executed together, and how often."""
     extent = _extent(group)
     return [
         {

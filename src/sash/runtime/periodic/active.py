@@ -1,8 +1,8 @@
 """A query while it runs: its readings, each bound to the group that serves it.
 
-Who reads a pane table, and what must be stored for them.
+It also has the readers of a pane table, and the partials that must be stored for them.
 
-Several readings may need one partial, and a reading may be put together from partials of other predicates (SS4). So
+Several readings may need one partial, and a reading may be combined from partials of other predicates (SS4). So
 partials are stored as long as some reading needs them.
 """
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 class BoundReading:
     """A reading in its group.
 
-    `synopsis` is the kind that the query's user insists on. `valid_from` is since when all the tuples it needs are in
-    panes that it can use. `covered`: its partials are put together from those of other predicates (SS4).
+    `synopsis` is the kind that the user has set. From `valid_from` on all tuples that the reading needs are in panes
+    that it can use. `covered`: its partials are combined from those of other predicates (SS4).
 
-    `needs` are the aggregates that it is for, and `sharing` is what the rules decided about them when the reading came.
+    `needs` are the reading's aggregates, and `sharing` is what the rules decided about them when the reading came.
     """
 
     reading: Reading
@@ -44,25 +44,25 @@ class BoundReading:
     needs: tuple[Need, ...] = ()
     sharing: StateSharing = UNSHARED
     covered: CoveredPredicate | None = field(init=False, default=None)
-    # The reading of what is stored: its own partials, or those that cover them.
+    # The reading of stored partials: its own, or those that cover them.
     stored: Reading = field(init=False)
 
     def __post_init__(self) -> None:
         self.share(self.sharing)
 
     def share(self, sharing: StateSharing) -> None:
-        """Be answered as the rules have decided."""
+        """Use the partials that the rules have chosen."""
         self.sharing, self.covered = sharing, sharing.covered
         self.stored = self.reading if self.covered is None else self.covered.reading(self.reading)
 
     def become_covered(self, covered: CoveredPredicate | None, why: str) -> None:
-        """Be answered by a cover, or without one, whatever was decided before."""
+        """Use a cover, or none, whatever was decided before."""
         if covered != self.covered:
             decisions = tuple((text, Decision("SS4", covered is not None, why)) for text, _ in self.sharing.decisions)
             self.share(StateSharing(covered, why, covered is not None, decisions))
 
     def is_cut(self, now: int) -> bool:
-        """Some edge of its windows lies inside a stored pane: they cannot be put together."""
+        """Whether an edge of its windows lies inside a stored pane: such windows cannot be answered."""
         return any(self.group.cuts(span, now) for span in self.reading.spans)
 
     def is_empty(self, now: int) -> bool:
@@ -72,13 +72,13 @@ class BoundReading:
 
 @dataclass
 class ActiveQuery:
-    """`home` is the group in which it is scheduled: that of its first reading."""
+    """`home` is the group in which the query is scheduled: that of its first reading."""
 
     compiled: CompiledQuery
     readings: list[BoundReading]
     ends_at: Micros | None = None
     empty: EmptyOnce = field(default_factory=EmptyOnce)
-    # As of when it was answered last, and by how many updates in all it was late.
+    # The time of the last answer, and the sum of all latenesses, in updates.
     answered: int | None = None
     lateness: int = 0
     name: str = field(init=False)
@@ -100,9 +100,9 @@ class ActiveQuery:
         return self._parts
 
     def note_answer(self, as_of: int, now: int, pane: int) -> None:
-        """It is answered as of a time: late by the updates beyond its SLIDE since the last answer (thesis 8.5.1).
+        """Count an answer as of a time: it is late by the updates beyond SLIDE since the last answer (thesis 8.5.1).
 
-        A query that rests is not late when it wakes.
+        A resting query is not late when it wakes.
         """
         assert self.compiled.slide is not None
         if self.compiled.exactly:
@@ -124,13 +124,13 @@ class ActiveQuery:
 
     @property
     def groups(self) -> list[PaneGroup]:
-        """The groups that it reads, each once."""
+        """The groups that the query reads, each once."""
         return list({id(bound.group): bound.group for bound in self.readings}.values())
 
 
 @dataclass
 class AdvanceOutcome:
-    """What advancing a stream produced besides answers."""
+    """The results of advancing a stream besides answers."""
 
     failed: dict[str, str] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
@@ -142,11 +142,11 @@ class Membership:
     def __init__(self, name: TableName) -> None:
         self._name = name
         self.readers: dict[tuple[str, int], BoundReading] = {}
-        # The partials that readings need to be stored, and for how many of them.
+        # The stored partials, and how many readings need each.
         self.partials = StoredPartials()
-        # The pane table as it is now; None when what is stored has changed.
+        # The current pane table; None when its partials have changed.
         self._table: PaneTable | None = None
-        # How far back windows look; what an UNBOUNDED window sees beyond its LAG is merged into history.
+        # How far back windows look. The panes of an UNBOUNDED window beyond its LAG are merged into history.
         self.reach = 0
         self.keeps_history = False
 
@@ -174,7 +174,7 @@ class Membership:
         self.keeps_history = self.keeps_history or window.unbounded
 
     def uncover(self, panes: PaneStore) -> None:
-        """A cover whose parts nobody else reads any more is put together for good: nothing is lost, and space saved."""
+        """If nobody else reads the parts of a cover, combine them for good: that loses nothing and saves space."""
         for bound in self.readers.values():
             if bound.covered is None or bound.covered.overlaps:
                 continue
@@ -185,7 +185,7 @@ class Membership:
                 self._keep(bound.reading.partials)
 
     def restore(self) -> None:
-        """After a restart: the readings have the covers that they had before."""
+        """After a restart, give the readings the covers that they had before."""
         self.partials = StoredPartials()
         self._keep(partial for bound in self.readers.values() for partial in bound.stored.partials)
 
@@ -198,7 +198,7 @@ class Membership:
         self._table = None
 
     def table(self, length: int) -> PaneTable:
-        """All that is stored in panes of a length; the same one until it changes, for a pass is planned for it."""
+        """All partials in panes of a length; the same object until it changes, because a pass is planned for it."""
         if self._table is None or self._table.length != length:
             self._table = pane_table(self._name, length, self.partials)
         return self._table

@@ -1,23 +1,23 @@
-"""Moving the groups of a stream forward: panes are taken in, and what becomes due is executed.
+"""Moving the groups of a stream forward: the groups take panes in, and execute the queries that become due.
 
     ── taken in ──► frontier ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ► targets
                     every group with a deadline up to here is served, one after the other;
                     when nothing is due any more, the frontier jumps to the next deadline
 
 Unhurried, only such jumps move the frontier: each group is served at its own deadlines. Live, the clock moves it too
-(see `pace`), and deadlines that it has passed are late. Which group of synopses is served next is decided by weighted
-shares of the time (`SharedTime`), which of its tasks by its local scheduler.
+(see `pace`), and deadlines that the frontier has passed are late. Weighted shares of the time (`SharedTime`) decide
+which group of synopses is served next; the group's local scheduler decides which of its tasks.
 
-What a hurried advance does depends on the clock, so it is written down, service by service, for recovery.
+A hurried advance depends on the clock, so it is recorded, service by service, for recovery.
 
-A service changes its own group and nothing else. So groups that are due at one frontier may be served by several
-threads, and what came of it is put together in the order in which one thread would have served them:
+A service changes only its own group. So several threads may serve the groups that are due at one frontier, and the
+results are concluded in the order in which one thread would have served the groups:
 
     workers   [ group a      ] │ [ group c ]      concluded: a, b │ c, d
               [ group b ]      │ [ group d  ]
                                ^ others may read the windows here, when no worker is at one
 
-Groups that some query reads together look into each other, and are left to the thread that moves them all.
+Groups that some query reads together read each other's panes, so the thread that moves all groups serves them.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ from sash.schedule import SharedTime
 
 @dataclass
 class ServiceResult:
-    """What came of one service, and the seconds that its executions took."""
+    """The results of one service, and the seconds of its executions."""
 
     answers: list[Answer] = field(default_factory=list)
     outcome: AdvanceOutcome = field(default_factory=AdvanceOutcome)
     seconds: float = 0.0
 
 
-# Executes queries as of a time, and adds to what came of the service; the seconds that it took.
+# Executes queries as of a time and adds to the result of the service; returns the seconds that it took.
 Execute = Callable[[list[ActiveQuery], int, ServiceResult], float]
 
 
 class RepeatedPace(UnhurriedPace):
-    """The pace of a hurried advance that is done once more."""
+    """The pace of a hurried advance that is repeated."""
 
     def __init__(self, services: Sequence[Sequence[GroupService]]) -> None:
         self.services = services
 
 
 def repeated(services: Sequence[Sequence[GroupService]] | None) -> Pace:
-    """The pace of an advance as the journal has it: one that was hurried is applied as it was then."""
+    """The pace of an advance in the journal: a hurried one is repeated service by service."""
     return UNHURRIED if services is None else RepeatedPace(services)
 
 
@@ -80,16 +80,16 @@ class Advance:
         self._pause = pause
         self._workers = workers
         self._pool: ThreadPoolExecutor | None = None
-        # When each group that has something to execute is due; serving one group changes only its own.
+        # The next deadline of each group; serving a group changes only its own.
         self._dues: dict[int, int] = {}
         self.services: list[GroupService] = []
         self.answers: list[Answer] = []
-        # The clock has had a say: these are not the services of an unhurried advance.
+        # Whether the clock had an influence: then the services are not those of an unhurried advance.
         self.hurried = False
 
     def go(self, pace: Pace, shares: SharedTime) -> None:
-        """Serve what is due on the way to the targets. Out of time, what is left is late; but something is served."""
-        # The threads end with the advance: nothing of it goes on when the epoch is committed.
+        """Serve what is due on the way to the targets. When time is up, the rest is late; at least one is served."""
+        # The threads end with the advance: none of them runs when the epoch is committed.
         with ThreadPoolExecutor(self._workers, "sash-worker") if self._workers > 1 else nullcontext() as self._pool:
             self._go(pace, shares)
         self._catch_up()
@@ -111,7 +111,7 @@ class Advance:
                 shares.charge(self._groups[place].label, seconds)
 
     def refresh(self, pace: Pace, shares: SharedTime) -> None:
-        """Nothing is due: use the time that is left for tasks that panes have come for since their last answer."""
+        """Nothing is due: use the remaining time for tasks that have new panes since their last answer."""
         while pace.hurries and pace.passed() < 1:
             stale = [place for place, group in enumerate(self._groups) if group.is_stale]
             if not stale:
@@ -123,17 +123,17 @@ class Advance:
                 shares.charge(group.label, seconds)
 
     def repeat(self, services: Iterable[GroupService]) -> None:
-        """What a hurried advance did, once more."""
+        """Repeat the services of a hurried advance."""
         for service in services:
             if service.early:
                 self._catch_up()
             list(self._serve([service], one_by_one=True))
         self._catch_up()
 
-    # -- who is next -----------------------------------------------------------------------------------
+    # -- which group is next ---------------------------------------------------------------------------
 
     def _last_position(self) -> int:
-        """Where the groups are that are furthest behind."""
+        """The position of the groups that are furthest behind."""
         begun = [group.clock for group in self._groups if group.clock.origin is not None]
         return min((clock.position for clock in begun), default=0)
 
@@ -141,12 +141,12 @@ class Advance:
         return self._groups[place].next_due(self._targets[place])
 
     def _position(self, place: int, frontier: int) -> int:
-        """Where a group is when the stream is at the frontier: at the end of a pane."""
+        """The position of a group when the stream is at the frontier: the end of a pane."""
         group = self._groups[place]
         return max(group.clock.position, group.clock.floor(min(frontier, self._targets[place])))
 
     def _served_next(self, frontier: int, pace: Pace, shares: SharedTime) -> list[int]:
-        """The groups with something due at the frontier; of those, where time matters, one per worker by its turn."""
+        """The groups with something due at the frontier; if time matters, only one per worker, by its turn."""
         behind = [place for place, due in self._dues.items() if due <= frontier]
         return self._chosen(behind, shares, self._workers) if pace.hurries else behind
 
@@ -157,17 +157,17 @@ class Advance:
     # -- serving ---------------------------------------------------------------------------------------
 
     def _serve(self, services: list[GroupService], one_by_one: bool) -> Iterator[float]:
-        """Serve some groups, and conclude them in their order; the seconds that each took."""
+        """Serve some groups, and conclude them in their order; yields the seconds of each."""
         for some in self._rounds(services):
             serve = functools.partial(self._served, one_by_one=one_by_one)
-            # All of a round have ended before the first is concluded, and with that the windows are open to others.
+            # All services of a round end before the first is concluded, and then others may read the windows.
             done = list(map(serve, some) if self._pool is None or len(some) < 2 else self._pool.map(serve, some))
             for service, served in zip(some, done, strict=True):
                 self._conclude(service, served)
                 yield served.seconds
 
     def _rounds(self, services: list[GroupService]) -> Iterator[list[GroupService]]:
-        """As many as there are workers at a time, in order; who looks into other groups is alone."""
+        """Rounds of as many services as there are workers, in order; a group that reads other groups is alone."""
         some: list[GroupService] = []
         for service in services:
             if some and (len(some) == self._workers or self._groups[service.place].links):
@@ -214,7 +214,7 @@ class Advance:
     def _catch_up(self) -> None:
         for group, target in zip(self._groups, self._targets, strict=True):
             group.catch_up(target, self._outcome)
-        # Groups that are read together forget only what none of them needs: now that all are at their targets.
+        # Groups that are read together forget only panes that none of them needs: now all are at their targets.
         for group in self._groups:
             if group.links and group.clock.origin is not None:
                 group.expire()

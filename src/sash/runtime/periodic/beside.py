@@ -6,20 +6,20 @@ isolation level but `serial`.
     worker             [ a as of 1         ]
     worker             [ b as of 1 ][ c as of 2 ]                            nothing but computing, of frozen panes
 
-While nothing is under way, the frontier jumps from deadline to deadline, as in every advance. While something is, it
-moves with the clock: a pane that has arrived is taken in, whoever is computing. What such a slide means for executions
-that have not been committed is the level's business (see `flight`):
+While nothing is under way, the frontier jumps from deadline to deadline, as in every advance. While an execution is
+under way, the frontier moves with the clock: an arrived pane is taken in during the computation. The isolation level
+says how such a slide affects executions that have not been committed (see `flight`):
 
-    ws     nothing: they are as of the pane that they began at
+    ws     not at all: they are as of the pane that they began at
     lws    they begin again, as of the newest pane
-    ttu    what leaves next is read last: one slide costs nothing, after more of them it is begun again
+    ttu    they read the oldest pane last: one slide costs nothing, after more slides they begin again
 
-Where there is time, that is every moment of `run()`, with the same answers; groups and tasks that are due at one
-moment are executed at the same time. When the time is up, what is under way is still waited for, so that all answers
-of a micro-batch are there before it is committed. A query that fails is taken out when the advance is over, and what
-it said later in it is not told: when another thread came to the failure makes no difference.
+With enough time, as always in `run()`, the answers are those of `run()`; groups and tasks that are due at one moment
+are executed at the same time. When the time is up, the advance still waits for the executions under way, so that all
+answers of a micro-batch exist before its commit. A failed query is removed when the advance is over, and its later
+answers are not told: so it does not matter in which order the threads ran.
 
-Every step that changes a group is written down, in order, for recovery:
+Every step that changes a group is recorded, in order, for recovery:
 
     begin    moved to a position, what the scheduler decides there has begun (a flight, or two with SLIDE EXACTLY)
     slide    moved to a position while something was under way
@@ -46,9 +46,9 @@ from sash.schedule import SharedTime
 
 @dataclass(frozen=True)
 class SlideRules:
-    """How executions and slides get along: by the isolation `level`.
+    """How executions and slides interact: by the isolation `level`.
 
-    While this thread waits for workers, it is `away`, and others may read the windows. `history` writes down what
+    While this thread waits for workers, it is `away`, and others may read the windows. `history` records what
     executions do to the panes of some group.
     """
 
@@ -72,11 +72,11 @@ class Beside(Advance):
         self._level, self._away, self._history = rules.level, rules.away, rules.history
         self._flights = 0
         self._doing: dict[Future[Any], Flight] = {}
-        # In the order of commits; executions that nothing ran beside are there with their answers.
+        # In the order of commits; executions that ran alone are there with their answers.
         self._told: list[Flight | list[Answer]] = []
 
     def _go(self, pace: Pace, shares: SharedTime) -> None:
-        # What was under way when is a matter of threads, even where there was time for everything.
+        # The order of steps depends on threads, even if there was time for everything.
         self.hurried = True
         self._fly(pace, shares)
         self._gather()
@@ -103,7 +103,7 @@ class Beside(Advance):
     # -- slides ----------------------------------------------------------------------------------------
 
     def _slide_beside(self, frontier: int) -> None:
-        """What has arrived is taken in where executions are under way; elsewhere when something is due."""
+        """Take in arrived panes where executions are under way; elsewhere panes wait until something is due."""
         for place in self._places_in_flight():
             position = self._position(place, frontier)
             if position > self._groups[place].clock.position:
@@ -111,7 +111,7 @@ class Beside(Advance):
                 self._look_again(place)
 
     def _places_in_flight(self) -> list[int]:
-        """Without those where an execution has precedence."""
+        """The groups with executions under way, without those where an execution has precedence."""
         preferred = {flight.place for flight in self._doing.values() if flight.is_preferred}
         return [place for place in {flight.place: None for flight in self._doing.values()} if place not in preferred]
 
@@ -125,7 +125,7 @@ class Beside(Advance):
             self._history.catch_up()
 
     def _next_pane(self) -> int:
-        """When the next pane arrives that would be taken in beside something."""
+        """When the next pane arrives that would be taken in during an execution."""
         places = self._places_in_flight()
         ends = {place: self._groups[place].clock.position + self._groups[place].clock.length for place in places}
         return min((end for place, end in ends.items() if end <= self._targets[place]), default=max(self._targets))
@@ -133,7 +133,7 @@ class Beside(Advance):
     # -- executions ------------------------------------------------------------------------------------
 
     def _begin_next(self, frontier: int, pace: Pace, shares: SharedTime) -> bool:
-        """Begin what is due, if there is something and somebody is free for it."""
+        """Begin a due execution if a worker is free for it."""
         waits_for = {flight.place for flight in self._doing.values() if flight.is_preferred}
         behind = [place for place, due in self._dues.items() if due <= frontier and place not in waits_for]
         if not behind or len(self._doing) >= self._workers:
@@ -141,7 +141,7 @@ class Beside(Advance):
         (place,) = self._chosen(behind, shares, 1)
         service = GroupService(place, self._position(place, frontier))
         if self._groups[place].choices.filters:
-            # Collective indexes are changed by whoever asks them: nothing goes on beside that.
+            # A question changes the collective index that answers it: nothing else runs meanwhile.
             self._serve_whole(service, pace.hurries, shares)
         else:
             for flight in self._begin(service):
@@ -157,7 +157,7 @@ class Beside(Advance):
         return [Flight(first + i, service.place, group, execution) for i, execution in enumerate(begun)]
 
     def _start(self, flight: Flight) -> None:
-        """As of now; may come again, as of another now."""
+        """Start it as of now; it may be started again, as of a later time."""
         assert self._pool is not None
         joint = flight.take()
         if joint is None:
@@ -176,7 +176,7 @@ class Beside(Advance):
             self._doing[self._pool.submit(joint.compute)] = flight
 
     def _reap(self, shares: SharedTime) -> None:
-        """Go on with what workers have ended."""
+        """Continue with the executions that workers have finished."""
         for future in [each for each in self._doing if each.done()]:
             flight, result = self._doing.pop(future), future.result()
             assert flight.joint is not None and self._pool is not None
@@ -196,7 +196,7 @@ class Beside(Advance):
             shares.charge(flight.group.label, flight.joint.seconds)
 
     def _is_good(self, flight: Flight) -> bool:
-        """It may be committed as of now."""
+        """Whether the execution may be committed as of now."""
         assert flight.joint is not None
         if self._level == "ttu":
             return flight.joint.follow(flight.as_of)
@@ -238,7 +238,7 @@ class Beside(Advance):
                 wait(self._doing, seconds, FIRST_COMPLETED)
 
     def _gather(self) -> None:
-        """What all have said, in the order of commits, and who failed."""
+        """All answers in the order of commits, and all failed queries."""
         failed: dict[str, str] = {}
         for told in self._told:
             answers = told if isinstance(told, list) else told.answers

@@ -1,4 +1,4 @@
-"""Which synopses a pane group keeps: the panes themselves, and what is built over them for its readings."""
+"""Which synopses a pane group keeps: the panes themselves, and the synopses over them for its readings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sash.sharing.groups import families, same_data
 
 
 def synopsis_for(name: TableName) -> BasicIntervalSynopsis:
-    """An empty one for the panes of a table."""
+    """An empty synopsis for the panes of a table."""
     if not name.partition:
         return BasicIntervalSynopsis([key.type for key in name.keys])
     group = tuple(range(len(name.keys)))
@@ -31,49 +31,49 @@ class Choices:
 
     def __init__(self, name: TableName, length: int, filter_precision: int) -> None:
         self._name = name
-        # What answers the readings that insist on nothing.
+        # The synopsis for readings whose user has set none.
         self.choice = SynopsisChoice("basic", "")
         self.filters = Filters(filter_precision)
         # Predicates that are answered from each other's synopses, each with the first of its family.
         self._families: dict[str, str] = {}
-        # What was known about the closed panes, and how many rows they had.
+        # The load of the closed panes when they were judged, and how many rows they had.
         self.load = Load(length)
         self._judged = 0
-        # Of a trial, which does not look at the panes: what was known about them.
+        # In a trial, which does not look at the panes: their last known load.
         self._known: Load | None = None
 
     def trial(self) -> Choices:
-        """A copy that goes by what was known about the panes last."""
+        """A copy that uses the last known load of the panes."""
         other = copy.copy(self)
         other.filters, other._known = Filters(self.filters.p), self.load
         return other
 
     def judge(self, panes: PaneStore, length: int, readings: Iterable[BoundReading]) -> None:
-        """Look at the closed panes and the readings as they are now: choices are based on that."""
+        """Measure the closed panes and the readings: choices are based on them."""
         known = self._known or Load(length, *panes.closed_groups(), in_cluster=panes.kind == CLUSTER)
         self.load = replace(known, pane=length)
         self._judged = panes.closed_rows
         self._families = families(bound.stored for bound in readings if bound.covered is not None)
 
     def are_outdated(self, panes: PaneStore) -> bool:
-        """The closed panes have far more rows, or far fewer, than when they were judged."""
+        """Whether the closed panes have far more rows, or far fewer, than when they were judged."""
         return not 0.8 * self._judged <= panes.closed_rows <= 1.25 * self._judged
 
     def build(
         self, panes: PaneStore, length: int, readings: Iterable[BoundReading], queries: Iterable[ActiveQuery]
     ) -> None:
-        """Have the synopses that are chosen; the panes stay, so nothing is lost."""
+        """Build the chosen synopses; the panes stay, so nothing is lost."""
         if self._name.partition:
             return
         wanted = self._wanted(length, readings, queries)
-        # One that is as it was keeps what it has built.
+        # An unchanged synopsis keeps its contents.
         known = {each.key: each for each in panes.accelerators}
         panes.accelerators = [known.get(each.key, each) for each in wanted]
 
     def _wanted(
         self, length: int, readings: Iterable[BoundReading], queries: Iterable[ActiveQuery]
     ) -> list[Accelerator]:
-        """All that is wanted over panes of a length."""
+        """All synopses that are wanted over panes of a length."""
         if self.load.in_cluster:
             self.choice = SynopsisChoice(CLUSTER, "")
             return []
@@ -84,17 +84,17 @@ class Choices:
         self.choice = choose(auto, self.load)
         by_kind.setdefault(self.choice.kind, []).extend(auto)
         by_kind.pop("basic", None)
-        # Before the table has moved to the cluster, and where it cannot: by its panes.
+        # Before the table has moved to the cluster, and where it cannot: answer from its panes.
         by_kind.pop(CLUSTER, None)
         for kind, more in self.filters.choose(queries, self.load).items():
             by_kind.setdefault(kind, []).extend(more)
         return [_accelerator(kind, length, wanted) for kind, wanted in by_kind.items() if wanted]
 
     def drop_filters(self) -> None:
-        """The panes are elsewhere from now on, and nothing is built over them."""
+        """The panes move elsewhere, so no index is built over them from now on."""
         self.filters = Filters(self.filters.p)
 
-    # -- what they mean for a reading ------------------------------------------------------------------
+    # -- for a reading ---------------------------------------------------------------------------------
 
     def kind_for(self, reading: Reading, panes: PaneStore) -> str:
         """The synopsis that answers a reading."""
@@ -102,17 +102,17 @@ class Choices:
         return next((each.kind for each in serving), panes.kind)
 
     def access(self, reading: Reading, panes: PaneStore) -> float:
-        """What reading it costs."""
+        """The cost of a reading."""
         return access_cost((reading,), self.kind_for(reading, panes), self.load)
 
     def same_data(self, reading: Reading) -> str:
-        """What it reads, in words: only readings of the same data share computation."""
+        """The data of a reading, in words: only readings of the same data share computation."""
         return same_data(self._name.label, reading, self._families)
 
     # -- recovery --------------------------------------------------------------------------------------
 
     def save(self) -> list[float]:
-        """What choices were based on: after a restart they must be the same."""
+        """The basis of the choices: after a restart they must be the same."""
         return [self._judged, self.load.pane, self.load.groups, self.load.rows_per_pane]
 
     def restore(self, saved: list[float], panes: PaneStore) -> None:

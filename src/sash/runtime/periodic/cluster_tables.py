@@ -1,11 +1,11 @@
-"""The pane tables of a stream that are in the cluster: who goes there, their files, and what is logged about them.
+"""The pane tables of a stream that are in the cluster: which tables go there, their files, and their log entries.
 
     before a micro-batch   a group that wants to be there, or has become too large, moves: its panes become files
     its pass               the rows of such a table go from Spark to files; this process gets their names, and how many
                            tuples each pane has
-    its commit             the entry has the names; files that no window reaches any more are let go
+    its commit             the entry has the names; files that no window reaches any more are removed
 
-No row of such a table comes to this process, but for those of answers.
+This process gets no row of such a table except the rows of answers.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ class _Cluster:
 
 @dataclass(frozen=True)
 class ClusterDirectories:
-    """Where the directories of the tables are. `by_size`: tables that have become too large go there by themselves.
+    """The place of the tables' directories. `by_size`: tables that become too large go there by themselves.
 
-    Not so on a cluster: whether its executors see the directory, only its user knows.
+    On a cluster they do not: only the user knows whether its executors see the directory.
     """
 
     directory: Callable[[], Path]
@@ -82,7 +82,7 @@ class ClusterDirectories:
 
 
 class ClusterTables:
-    """`place` is None where executors could not see it."""
+    """`place` is None if executors could not see it."""
 
     def __init__(
         self,
@@ -97,21 +97,21 @@ class ClusterTables:
         self._place = place
         self._away = away
         runtime.may_move = place is not None and place.by_size
-        # How many registered queries want a pane table there, and how many read it through a window without end.
+        # How many queries want a pane table in the cluster, and how many read it through an UNBOUNDED window.
         self._wanted: Counter[TableName] = Counter()
         self._endless: Counter[TableName] = Counter()
         self.files: dict[str, WindowFiles] = {}
-        # What has moved and is in no entry yet: directories, and the files of their panes.
+        # Tables that have moved since the last entry: directories, and the files of their panes.
         self._moved: dict[str, pa.Table] = {}
-        # What the micro-batch in hand has written, and whether groups have it.
+        # The files of the current micro-batch, and whether groups have them.
         self._written: list[pa.Table] = []
         self._brought = False
-        # Of the micro-batch in hand: queries that have failed there, as of when and why.
+        # Queries that failed in the current micro-batch, as of when and why.
         self._failures: dict[str, tuple[Micros, str]] = {}
-        # The files of each table as of the entry before the last one: if the last one is damaged, they are asked again.
+        # The files of each table as of the entry before the last one: recovery needs them if the last one is damaged.
         self._before: dict[str, list[str]] = {}
 
-    # -- who may be there ------------------------------------------------------------------------------
+    # -- claims of queries -----------------------------------------------------------------------------
 
     def claim(self, query: CompiledQuery) -> None:
         """A query is registered."""
@@ -119,17 +119,17 @@ class ClusterTables:
         self._endless.update(_read_without_end(query))
 
     def release(self, query: CompiledQuery) -> None:
-        """A query that had a claim is not registered any more."""
+        """A query with a claim is not registered any more."""
         self._wanted.subtract(_wanted_there(query))
         self._endless.subtract(_read_without_end(query))
 
     def _is_there(self, table: TableName) -> bool:
-        """A pane table is in the cluster, or will be."""
+        """Whether a pane table is in the cluster, or will be."""
         group = self._runtime.groups.get(table)
         return self._wanted[table] > 0 or (group is not None and group.in_cluster)
 
     def check(self, query: CompiledQuery) -> None:
-        """Refuse what cannot be there, or cannot read what is. Only the tables that the query reads are looked at."""
+        """Refuse a query that cannot be in the cluster, or cannot read a table there; check only its tables."""
         for reading in query.readings:
             if reading.window.unbounded and reading.table.keys and self._is_there(reading.table):
                 raise SashError(
@@ -156,7 +156,7 @@ class ClusterTables:
     # -- moving there ----------------------------------------------------------------------------------
 
     def move(self, epoch: int) -> None:
-        """Groups that belong there and are not: their panes become files. Under the isolation level's lock."""
+        """Move the groups that belong into the cluster: their panes become files. Under the isolation level's lock."""
         if self._place is None:
             return
         for group in self._runtime.ordered():
@@ -164,7 +164,7 @@ class ClusterTables:
             if not group.in_cluster and (group.wants_cluster or by_size):
                 directory, rows = directory_of(group), group.panes.rows
                 files = self._files_of(directory)
-                # All of it is there before anything changes here.
+                # All files exist before anything changes here.
                 moved = _written(group.panes, files, epoch)
                 self._move(group, _Cluster(files, self._source, self._away), moved)
                 self._moved[directory] = moved
@@ -186,7 +186,7 @@ class ClusterTables:
     # -- a micro-batch ---------------------------------------------------------------------------------
 
     def write(self, rows: Any, epoch: int) -> None:
-        """What the tables in the cluster want of a micro-batch, a DataFrame."""
+        """Write the rows of a micro-batch, a DataFrame, for the tables in the cluster."""
         self._written, self._brought = [], False
         for group in (group for group in self._runtime.ordered() if group.in_cluster):
             directory = directory_of(group)
@@ -199,7 +199,7 @@ class ClusterTables:
             self._written.append(named.select(_NAMED.names).cast(_NAMED))
 
     def check_written(self, batch: BatchFacts) -> None:
-        """Every pane that has tuples has a file. Executors that do not see the directory write to one of their own."""
+        """Check that every pane with tuples has a file. Executors that do not see the directory write elsewhere."""
         groups = [group for group in self._runtime.ordered() if not group.name.by_rows]
         written = self._all_written()
         for number, rows, _ in batch.lanes:
@@ -215,13 +215,13 @@ class ClusterTables:
         return pa.concat_tables([*self._written, _NAMED.empty_table()])
 
     def _tables(self) -> Iterator[tuple[str, ClusterPanes]]:
-        """The directories of the tables that are there, and their panes."""
+        """The directories of the tables in the cluster, and their panes."""
         for group in self._runtime.ordered():
             if group.cluster_panes is not None:
                 yield directory_of(group), group.cluster_panes
 
     def bring(self) -> None:
-        """What was written comes to the groups, which take what is not too late."""
+        """Give the written files to the groups, which take the files that are not too late."""
         self._brought = True
         self._bring(self._all_written())
 
@@ -232,7 +232,7 @@ class ClusterTables:
     # -- the log ---------------------------------------------------------------------------------------
 
     def changes(self, failed: Mapping[str, str]) -> ClusterChanges:
-        """For an entry: what has moved and was brought, and which queries failed where only a job could tell."""
+        """For an entry: the tables that have moved, the new files, and the queries that failed in a job."""
         there = {name: how for name, how in self._failures.items() if name in failed}
         moved = [_with_table(files, directory) for directory, files in self._moved.items()]
         brought = self._written if self._brought else []
@@ -240,7 +240,7 @@ class ClusterTables:
         return ClusterChanges(sorted(self._moved), there, *tables)
 
     def settle(self, taken_back: bool) -> None:
-        """An entry has been committed. `taken_back`: if its file is damaged, recovery goes back before it."""
+        """An entry has been committed. `taken_back`: recovery goes back before it if its file is damaged."""
         now = {directory: panes.files for directory, panes in self._tables()}
         for directory, files in self.files.items():
             names = now.get(directory, [])
@@ -250,14 +250,14 @@ class ClusterTables:
         self._failures.clear()
 
     def drop(self) -> None:
-        """The stream is gone; waits for those who read."""
+        """Drop the files of the stream; wait for readers."""
         for files in self.files.values():
             files.drop()
 
     # -- recovery --------------------------------------------------------------------------------------
 
     def replay(self, changes: ClusterChanges) -> None:
-        """What an entry says has moved, what it brought, and who failed there, before it is applied."""
+        """Repeat the moves, the files and the failures of an entry, before it is applied."""
         self._failures.clear()
         self._failures.update(changes.failed_there)
         for group in self._runtime.ordered():
@@ -268,7 +268,7 @@ class ClusterTables:
         self._bring(_NAMED.empty_table() if changes.pane_files is None else changes.pane_files)
 
     def recovered(self) -> None:
-        """The state is that of the last entry: from now on its files are read, and there are no others."""
+        """The state is that of the last entry: keep its files, and remove all others."""
         self._failures.clear()
         for directory, panes in self._tables():
             files = self._files_of(directory)
@@ -292,7 +292,7 @@ def _read_without_end(query: CompiledQuery) -> list[TableName]:
 
 
 def _written(panes: PaneStore, files: WindowFiles, epoch: int) -> pa.Table:
-    """Panes that are to move, as files."""
+    """Write the panes of a table that moves, as files."""
     place, starts = files.place(epoch, "-moved"), dict[str, int]()
     for number, rows in enumerate(stored_panes(panes)):
         if not len(rows):

@@ -1,9 +1,9 @@
 """Joint execution: all queries that are due as of one time, in one scan of each pane table they read (rule CS2).
 
-The answers of one joint execution: what is known about them when their panes are taken, and their tables later.
+The answers have two parts: facts that are known when the panes are taken, and tables that are made later.
 
-Whether an answer is complete, and what time it was as of a number of tuples, depends on what a group retains. So that
-is written down at the moment at which the panes are taken, and tables may be made while the group goes on.
+Whether an answer is complete, and the event time of a number of tuples, depend on what a group retains. So both are
+recorded when the panes are taken, and tables may be made while the group goes on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sash.runtime.periodic.pane_group import PaneGroup
 
 @dataclass
 class _Wanted:
-    """What queries want of one group: each part once, with those who want it, as leaves of their queries."""
+    """What queries want of one group: each part once, with the leaves of queries that want it."""
 
     group: PaneGroup
     parts: list[AnswerPart] = field(default_factory=list)
@@ -52,8 +52,8 @@ class Execution:
         self._queries = queries
         self._as_of = as_of
         self._outcome = outcome
-        # By the identity of the group: what is wanted of it, its panes that were frozen, and what of them can be read
-        # before it is known as of when.
+        # By the identity of the group: what queries want of it, its frozen panes, and the part of them that can be read
+        # before the time of the execution is known.
         self._wanted = _by_group(queries)
         self._frozen: dict[int, PaneStore] = {}
         self._ahead: dict[int, ReadAhead] = {}
@@ -61,13 +61,13 @@ class Execution:
         self._whole: dict[str, pa.Table | PendingTable] = {}
         self._leaves: dict[tuple[str, int], pa.Table] = {}
         self._columns: dict[tuple[str, int, int], Columns] = {}
-        # Queries that are not to be answered: nobody was asked for some part of theirs.
+        # Queries without an answer: the panes gave no result for some part of the query.
         self._silent: set[str] = set()
 
     def freeze(self, build: bool = False) -> None:
-        """Take what it will read as it is now, so that groups may go on meanwhile. Substream filters are not asked.
+        """Take the current panes, so that groups may go on meanwhile. Substream filters are not used.
 
-        Lookups are made at once; `build`: whatever they need is built for that.
+        Lookups are made at once; `build`: build whatever they need.
         """
         for which, wanted in self._wanted.items():
             panes, needs = wanted.group.panes, needs_of(wanted.parts)
@@ -78,7 +78,7 @@ class Execution:
             self._frozen[which] = panes.frozen(left, self._as_of, build, partials)
 
     def plan_ahead(self) -> bool:
-        """After `freeze`: look what could be read ahead; whether there is anything. All groups can do so, or none."""
+        """After `freeze`: plan what can be read ahead; whether there is anything. All groups can do so, or none."""
         for which, wanted in self._wanted.items():
             ahead = self._frozen[which].ahead(wanted.parts, self._as_of, wanted.group.clock.length)
             if ahead is None:
@@ -93,7 +93,7 @@ class Execution:
             ahead.read()
 
     def follow(self, as_of: int) -> bool:
-        """Freeze the rest as of a time, unless something that was read ahead has left its window."""
+        """Freeze the rest as of a time; False if a pane that was read ahead has left its window."""
         groups = {which: self._wanted[which].group for which in self._ahead}
         if not all(ahead.follows(groups[which].panes.version, as_of) for which, ahead in self._ahead.items()):
             return False
@@ -106,7 +106,7 @@ class Execution:
         for which, wanted in self._wanted.items():
             self._read(which, wanted)
         for active in self._queries:
-            # A query may have failed at an earlier time of the same advance: nothing more is told of it.
+            # A query that has failed at an earlier time of the same advance gets no more answers.
             table = None if active.name in self._outcome.failed else self._whole.get(active.name)
             if table is None:
                 table = self._composed(active)
@@ -124,7 +124,7 @@ class Execution:
             self._take(wanted.parts[number], wanted.askers[number], found, panes)
 
     def _unfiltered(self, wanted: _Wanted) -> _Wanted:
-        """What is left to be read when substream filters have answered theirs."""
+        """The parts that substream filters have not answered."""
         left = _Wanted(wanted.group)
         for part, askers in zip(wanted.parts, wanted.askers, strict=True):
             for active, leaf in askers:
@@ -142,7 +142,7 @@ class Execution:
     def _take(
         self, part: AnswerPart, askers: list[tuple[ActiveQuery, int]], found: PartResult | None, panes: PaneStore
     ) -> None:
-        """What came of a part, for all who want it; a simple query's answer is made of it at once."""
+        """Give the result of a part to all who want it; a simple query's answer is made of it at once."""
         result = _answer(part.finisher, found) if isinstance(found, Columns) and part.finisher.is_simple else found
         for active, leaf in askers:
             if isinstance(result, PendingTable) and not active.compiled.is_simple:
@@ -208,7 +208,7 @@ class JointAnswers:
         self.outcome = outcome
         self._executed = {same[0].name: same for same in self._home.schedule.led(queries).values()}
         self._execution = Execution([same[0] for same in self._executed.values()], as_of, outcome)
-        # The seconds that were spent on it.
+        # The seconds of the execution.
         self.seconds = 0.0
         self._look(as_of)
 
@@ -228,15 +228,15 @@ class JointAnswers:
 
     @property
     def moment(self) -> datetime:
-        """The event time that it is as of."""
+        """The event time of the answers."""
         return self._moment
 
     def freeze(self) -> None:
-        """Take the panes of this moment: from here on tables may be made by another thread."""
+        """Take the current panes: from here on another thread may make the tables."""
         self._execution.freeze(build=True)
 
     def plan_ahead(self) -> bool:
-        """Whether some of it can be read before it is known as of when (see `synopses.ahead`)."""
+        """Whether some panes can be read before the time of the answers is known (see `synopses.ahead`)."""
         return self._execution.plan_ahead()
 
     def read_ahead(self) -> None:
@@ -245,7 +245,7 @@ class JointAnswers:
         self.seconds += time.perf_counter() - started
 
     def follow(self, as_of: int) -> bool:
-        """Take the rest as of now; False: what was read ahead is in vain."""
+        """Take the rest as of now; False: the panes that were read ahead are of no use."""
         if not self._execution.follow(as_of):
             return False
         self._look(as_of)

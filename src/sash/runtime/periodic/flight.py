@@ -5,17 +5,16 @@
     begun ──► taken ──► read ahead ──► committed ──► computed    ttu: with the last sub-window, as of a pane later if
                                                     ──► landed   one has come, and begun again if more have
 
-Committed: as of when it is has been decided, its tasks are done and have their next deadlines, and who of its queries
-has something to say is known. All that changes its group happens on the thread that moves it; only what was taken is
-computed with elsewhere.
+Committed: its time has been decided, its tasks are done and have their next deadlines, and the queries that have an
+answer are known. Only the thread that moves the group changes it; other threads compute with the panes that were taken.
 
-`PaneHistory` writes down what executions beside slides do to the panes of one group, as a history that `isolation`
-can judge. A pane is a sub-window, and the ring has as many slots as the longest window has panes. Slides are numbered
-from the time at which the writing began. Each window length of a flight is a transaction of its own: it reads its own
-panes. SLIDE EXACTLY is left out, being as of its own time under every level.
+`PaneHistory` records what executions beside slides do to the panes of one group, as a history that `isolation` can
+judge. A pane is a sub-window, and the ring has as many slots as the longest window has panes. Slides are numbered from
+the beginning of the record. Each window length of a flight is its own transaction: it reads its own panes. SLIDE
+EXACTLY is left out, because its time is fixed under every level.
 
-For tests and for looking into a problem: memory for ever. Belongs to one group, from a time at which nothing is under
-way; its windows have no LAG.
+It is for tests and for debugging: its memory grows for ever. It belongs to one group, and begins when nothing is under
+way; the group's windows have no LAG.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from sash.runtime.periodic.executor import JointAnswers
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.schedule import ScheduledTask
 
-# Begun so often in vain, it is waited for: its group does not slide before it is committed.
+# After this many vain beginnings, the group does not slide before the execution is committed.
 RESTARTS = 8
 
 
 class Flight:
-    """`execution` is what the scheduler has begun in the group: SLIDE EXACTLY tasks alone, or none of them."""
+    """`execution` is what the group's scheduler has begun: only SLIDE EXACTLY tasks, or none of them."""
 
     def __init__(self, number: int, place: int, group: PaneGroup, execution: ScheduledTask) -> None:
         self.number = number
@@ -43,9 +42,9 @@ class Flight:
         self._execution = execution
         self.restarts = 0
         self.is_committed = False
-        # The window has slid since it began.
+        # Whether the window has slid since it began.
         self.slid = False
-        # What was taken; None where all of its queries rest.
+        # The panes that were taken; None if all of its queries rest.
         self.joint: JointAnswers | None = None
         self.answers: list[Answer] = []
         self.failed: dict[str, str] = {}
@@ -62,16 +61,16 @@ class Flight:
 
     @property
     def as_of(self) -> int:
-        """The time that it would be as of if it were committed now."""
+        """Its time if it were committed now."""
         return self._execution.as_of if self.is_exactly else self.group.clock.position
 
     @property
     def queries(self) -> list[ActiveQuery]:
-        """Those that still live."""
+        """Its queries that still live."""
         return self.group.schedule.members(self._execution)
 
     def take(self) -> JointAnswers | None:
-        """The panes of now; None if there is nothing to compute with them."""
+        """Take the current panes; None if there is nothing to compute with them."""
         queries = self.queries
         rest = all(active.empty.rests and self.group.is_silent(active, self.as_of) for active in queries)
         self.joint = None if rest else JointAnswers(queries, self.as_of, AdvanceOutcome())
@@ -80,7 +79,7 @@ class Flight:
         return self.joint
 
     def commit(self, target: int) -> None:
-        """It is as of now."""
+        """Decide that its time is now."""
         group, execution = self.group, replace(self._execution, as_of=self.as_of)
         self.is_committed = True
         group.under_way -= 1
@@ -93,7 +92,7 @@ class Flight:
         self._awake = {active.name for active in awake}
 
     def land(self, answers: list[Answer]) -> None:
-        """Its answers have come; those of queries that rest were computed for nothing."""
+        """Take its answers; the answers of resting queries are thrown away."""
         assert self.joint is not None and self.is_committed
         self.answers = [answer for answer in answers if answer.query in self._awake]
         self.failed = {name: why for name, why in self.joint.outcome.failed.items() if name in self._awake}
@@ -111,9 +110,9 @@ class PaneHistory:
         self._recorder = Recorder()
         self._recorder.begin(slots, filled=slots - 1)
         self._youngest, self._seen = slots - 1, group.clock.position
-        # The transactions of a flight that are under way, by the lengths of their windows.
+        # The open transactions of a flight, by the lengths of their windows.
         self._open: dict[int, dict[int, str]] = {}
-        # As of when a flight has read ahead.
+        # The time as of which a flight has read ahead.
         self._ahead: dict[int, int] = {}
         self._begun = 0
 
@@ -122,25 +121,25 @@ class PaneHistory:
         return self._recorder.history
 
     def catch_up(self) -> None:
-        """Slides since the last call; a group that goes on by several panes slides several times."""
+        """Record the slides since the last call; a group that advances by several panes slides several times."""
         while self._seen < self.group.clock.position:
             self._seen += self.group.clock.length
             self._youngest += 1
             self._recorder.wrote(str(self._youngest), [self._youngest % self._slots])
 
     def read(self, flight: Flight) -> None:
-        """All panes, as of now."""
+        """Read all panes, as of now."""
         for length, name in self._begin(flight).items():
             self._read(name, flight.as_of - length, flight.as_of)
 
     def read_ahead(self, flight: Flight) -> None:
-        """All but the oldest."""
+        """Read all panes but the oldest."""
         self._ahead[id(flight)] = flight.as_of
         for length, name in self._begin(flight).items():
             self._read(name, flight.as_of - length + self.group.clock.length, flight.as_of)
 
     def read_rest(self, flight: Flight) -> None:
-        """The oldest, or one that has come since; with that it is committed, and what follows is no read."""
+        """Read the oldest pane, or a newer one; this commits the flight, and nothing is read after it."""
         before, now = self._ahead.pop(id(flight)), flight.as_of
         for length, name in self._open[id(flight)].items():
             self._read(name, now - length, before - length + self.group.clock.length)
@@ -153,7 +152,7 @@ class PaneHistory:
             self._recorder.did("a", name)
 
     def committed(self, flight: Flight) -> None:
-        """If that was not said before."""
+        """Record the commit, unless it is recorded already."""
         for name in self._open.pop(id(flight), {}).values():
             self._recorder.did("c", name)
 

@@ -1,8 +1,8 @@
 """Substream filters in a group: which collective indexes it keeps, and the queries that they answer.
 
-An index pays when many queries share it and there are many groups to be spared; a query that asks for an approximate
-answer gets one anyway. The exact values of the groups that an index finds come from a running or interval synopsis,
-which need not visit the others.
+An index pays when many queries share it and there are many groups that it spares; a query that asks for an approximate
+answer always gets an index. The exact values of the groups that an index finds come from a running or interval
+synopsis, which need not visit the other groups.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery
 from sash.sharing.choose import Load
 
-# So many queries share an index before it is kept, and so many groups are there to be spared: with fewer, a scan of
-# all groups was as fast or faster (64 queries that let a twentieth through: 0.6 times at 2,000 groups, 1.6 at 50,000).
+# A group keeps an index for at least this many queries and this many groups: with fewer, a scan of all groups was as
+# fast or faster (64 queries that let a twentieth through: 0.6 times at 2,000 groups, 1.6 at 50,000).
 LEAST_QUERIES = 8
 LEAST_GROUPS = 20_000
-# Numbers that the exact values of one window may take, per component.
+# The most numbers that the exact values of one window may take, per component.
 _MOST_NUMBERS = 64_000_000
 
 
@@ -41,11 +41,11 @@ class Filters:
 
     @property
     def indexes(self) -> dict[FilterKey, list[str]]:
-        """The indexes that are kept, and the queries that each serves."""
+        """The kept indexes, each with the queries that it serves."""
         return {key: [name for name, mine in self._served.items() if mine == key] for key in self.filter_indexes}
 
     def choose(self, queries: Iterable[ActiveQuery], load: Load) -> dict[str, list[Reading]]:
-        """Keep the indexes that pay; the readings whose exact values must be at hand, by the kind of their synopsis."""
+        """Keep the indexes that pay; the result is the readings that need exact values, by kind of synopsis."""
         asked: dict[FilterKey, list[ActiveQuery]] = {}
         for active in queries:
             covered = active.readings[0].covered is not None
@@ -68,7 +68,7 @@ class Filters:
         return needed
 
     def answer(self, active: ActiveQuery, panes: PaneStore, now: int) -> pa.Table | None:
-        """A query's answer from the groups that its index finds; None where panes must be scanned."""
+        """A query's answer from the groups that its index finds; None if the panes must be scanned."""
         key = self._served.get(active.name)
         if key is None:
             return None
@@ -83,14 +83,14 @@ class Filters:
 
 
 def filterable(finisher: Finisher) -> FilterKey | None:
-    """The index that could serve a query, if its exact values can be looked up group by group."""
+    """The index that could serve a query, if exact values can be looked up group by group; else None."""
     if finisher.filter is None or lookup_kind(finisher.readings[0]) is None:
         return None
     return finisher.filter.key
 
 
 def lookup_kind(reading: Reading) -> str | None:
-    """The synopsis that gives exact values of single groups: running where that is possible, else interval."""
+    """The synopsis that gives exact values of single groups: running where possible, else interval."""
     for kind in ("running", "interval"):
         if all(refusal(kind, partial) is None for partial in reading.partials):
             return kind

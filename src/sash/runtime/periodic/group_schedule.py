@@ -1,12 +1,12 @@
-"""The queries of one group of synopses in time: who is scheduled, who reads whose output, whose life has ended.
+"""The queries of one group of synopses in time: which are scheduled, which read another's output, which have ended.
 
-The local scheduler decides about tasks. Around it: of identical queries only the fastest is scheduled (`Outputs`); the
-scheduling groups and costs of queries follow the synopses that answer them.
+The local scheduler decides about tasks. This module decides which queries it schedules: of identical queries only the
+fastest (`Outputs`). A query's scheduling group and its cost follow from the synopses that answer it.
 
-By rule CS8 (thesis 8.4.3) a query that is identical to a faster one, but for its period, reads the other's output. Of
-identical queries only the fastest, the leader, is scheduled; whenever it is executed, the others get its answer too.
-When the leader goes, the next fastest leads, with its own period. SLIDE EXACTLY queries take no part: they are never
-moved, neither themselves nor by a leader that would have to keep another's promises.
+By rule CS8 (thesis 8.4.3) a query that is identical to a faster one, but for its period, reads the faster one's output.
+Of identical queries only the fastest, the leader, is scheduled; the others get each of its answers, too. When the
+leader goes, the next fastest leads, with its own period. SLIDE EXACTLY queries take no part: nothing moves their
+executions, and a leader would have to keep the promises of the others.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from sash.schedule.policies import Conservative
 from sash.sharing.choose import Prices
 from sash.sharing.rules import Decision, shares_output
 
-# So many of the queries that a query is executed with are described to the rules: EXPLAIN names no more.
+# The rules get at most this many of the queries that a query is executed with: EXPLAIN names no more.
 _DESCRIBED = 6
 
 
 class Outputs:
-    """Who leads and who follows among some queries."""
+    """The leaders and followers among some queries."""
 
     def __init__(self) -> None:
-        # Identical queries are one object, found by what they ask and, on the path of every execution, by name.
+        # Identical queries are one object. It is found by identity and, on the path of every execution, by name.
         self._by_identity: dict[Hashable, _Identical] = {}
         self._by_name: dict[str, _Identical] = {}
 
@@ -51,7 +51,7 @@ class Outputs:
         same.add(active)
 
     def remove(self, active: ActiveQuery) -> list[ActiveQuery]:
-        """Forget a query; those that were identical to it."""
+        """Forget a query; the result is the queries that were identical to it."""
         same = self._by_name.pop(active.name)
         same.remove(active)
         if not same.queries:
@@ -59,11 +59,11 @@ class Outputs:
         return list(same.queries.values())
 
     def leader(self, active: ActiveQuery) -> ActiveQuery:
-        """The query whose output a query reads: often itself."""
+        """The query whose output a query reads: often the query itself."""
         return self._by_name[active.name].leader
 
     def led(self, queries: Iterable[ActiveQuery]) -> dict[str, list[ActiveQuery]]:
-        """Queries by the names of their leaders; one that is not known here leads itself."""
+        """Queries by the names of their leaders; an unknown query leads itself."""
         found: dict[str, list[ActiveQuery]] = {}
         for active in queries:
             same = self._by_name.get(active.name)
@@ -81,7 +81,7 @@ class Outputs:
         return found
 
     def decision(self, active: ActiveQuery) -> Decision | None:
-        """What CS8 says about a query and the fastest of the others that ask the same; None: it has the same speed."""
+        """What CS8 says about a query and the fastest of the others that ask the same; None: equal speed."""
         other = self._by_name[active.name].fastest_but(active)
         if other is None or (self.leader(active) is active and other.compiled.slide == active.compiled.slide):
             return None
@@ -93,7 +93,7 @@ class Outputs:
 
 
 class _Identical:
-    """Queries that ask the same, and their order by speed: a search for a leader does not compare them all."""
+    """Queries that ask the same, in the order of speed: a search for a leader does not compare them all."""
 
     def __init__(self, identity: Hashable) -> None:
         self.identity = identity
@@ -150,9 +150,9 @@ def _without_slide(node: Node) -> Node:
 
 
 class SchedulePlace(NamedTuple):
-    """Where a query is scheduled: with whom it shares computation (rules CS1 to CS7), and what it costs.
+    """Where a query is scheduled: the queries that share computation with it (rules CS1 to CS7), and its cost.
 
-    It reads some `data` from a synopsis of a `kind`.
+    The query reads some `data` from a synopsis of a `kind`.
     """
 
     group: str
@@ -167,9 +167,9 @@ DecideTogether = Callable[[ActiveQuery, SchedulePlace, Iterable[ActiveQuery]], D
 
 
 class Schedule:
-    """`place` tells a query's place as its group's synopses are now; `offset` is where the multiples count from.
+    """`place` gives a query's place for the current synopses of its group; multiples count from `offset`.
 
-    `together` tells what the rules say about executing a query with some others.
+    `together` gives the rules' decision about executing a query with some others.
     """
 
     def __init__(
@@ -180,9 +180,9 @@ class Schedule:
         together: DecideTogether,
     ) -> None:
         self._policy = policy
-        # Without sharing, identical queries have nothing to do with each other either.
+        # Without sharing, identical queries do not share output either.
         self.shares = policy.joint_until(0, 0) is not None
-        # Plain: everybody at its own SLIDE, nobody reads another's output.
+        # Plain: every query has its own SLIDE, and none reads another's output.
         self.is_plain = False
         self.local = LocalScheduler(policy)
         self._offset = offset
@@ -191,17 +191,17 @@ class Schedule:
         self._outputs = Outputs()
         self._mortal: dict[str, ActiveQuery] = {}
         self._places: dict[str, SchedulePlace] = {}
-        # Those that are scheduled, by the data that they read; with whom each was put together, or from whom apart.
+        # The scheduled queries, by the data that they read; the mates that each was put together with, or apart from.
         self._by_data: dict[str, dict[str, None]] = {}
         self._mates: dict[str, list[str]] = {}
         self.prices = Prices()
         self.queries: dict[str, ActiveQuery] = {}
-        # What the queries weigh together; None when some have come or gone.
+        # The weight of all queries; None when a query has come or gone.
         self._weight: float | None = None
         self.leaders: set[str] = set()
 
     def trial(self, place: Place, together: DecideTogether) -> Schedule:
-        """A copy with the same queries, by the policy even where this one is plain for a while."""
+        """A copy with the same queries, by the policy even while this schedule is plain."""
         other = Schedule(self._policy, self._offset, place, together)
         other.prices = self.prices
         if self.is_plain:
@@ -219,10 +219,10 @@ class Schedule:
     def _follows(self) -> bool:
         return self.shares and not self.is_plain
 
-    # -- who is in it ----------------------------------------------------------------------------------
+    # -- its queries -----------------------------------------------------------------------------------
 
     def add(self, active: ActiveQuery, now: int) -> None:
-        """Schedule a query, or let it follow an identical one that is faster."""
+        """Schedule a query, or let it follow a faster identical one."""
         self._know(active)
         output = self.output(active)
         if output is not None and output.allowed:
@@ -243,7 +243,7 @@ class Schedule:
             self._outputs.add(active)
 
     def remove(self, name: str, now: int | None) -> bool:
-        """Forget a query; whoever read its output is scheduled by itself again, and not later than it was promised."""
+        """Forget a query. The readers of its output are scheduled again, not later than they were promised."""
         active = self.queries.pop(name, None)
         if active is None:
             return False
@@ -260,15 +260,15 @@ class Schedule:
         return True
 
     def led(self, queries: Iterable[ActiveQuery]) -> dict[str, list[ActiveQuery]]:
-        """Queries by the names of those whose output they read."""
+        """Queries by the names of the queries whose output they read."""
         return self._outputs.led(queries) if self._follows else {active.name: [active] for active in queries}
 
     def leader(self, active: ActiveQuery) -> ActiveQuery:
-        """The query whose output a query reads: itself, unless an identical one is faster."""
+        """The query whose output a query reads: itself, unless an identical query is faster."""
         return self._outputs.leader(active) if self._follows and active.name in self.queries else active
 
     def output(self, active: ActiveQuery) -> Decision | None:
-        """Whether a query reads the output of an identical one, as CS8 decides; None: no other one asks the same."""
+        """Whether a query reads the output of an identical one, as CS8 decides; None: no other query asks the same."""
         return self._outputs.decision(active) if self._follows and active.name in self.queries else None
 
     def followers(self, leader: ActiveQuery) -> list[ActiveQuery]:
@@ -294,14 +294,14 @@ class Schedule:
         self.leaders.add(active.name)
 
     def _put(self, active: ActiveQuery, place: SchedulePlace) -> None:
-        """A query is at a place from now on: with the queries of its group, if there are some, as the rules say."""
+        """Put a query at a place: with the queries of its group, if there are some, as the rules say."""
         others = list(islice(self.local.queries_of(place.group), _DESCRIBED))
         self._mates[active.name] = others or list(islice(self._by_data.get(place.data, ()), 1))
         self._places[active.name] = place
         self._by_data.setdefault(place.data, {})[active.name] = None
 
     def together(self, active: ActiveQuery) -> Decision | None:
-        """What the rules say of a query and of those that it was put together with, or apart from; None: of nobody."""
+        """The rules' decision about a query and its mates: put together, or apart; None: it has no mates."""
         names = [name for name in self._mates.get(active.name, ()) if name in self.queries and name != active.name]
         mates = [self.queries[name] for name in names]
         return self._together(active, self._places[active.name], mates) if mates else None
@@ -330,14 +330,14 @@ class Schedule:
         return self.prices.access * place.access, self.prices.post * place.post
 
     def expected(self, queries: Iterable[ActiveQuery]) -> tuple[float, float]:
-        """What a joint execution is expected to cost, before prices: one access, and each leader's own part."""
+        """The expected cost of a joint execution, before prices: one access, and each leader's own part."""
         places = [self._places[active.name] for active in queries if active.name in self._places]
         return max((place.access for place in places), default=0.0), sum(place.post for place in places)
 
     def predicted(self, policies: Sequence[Policy]) -> list[float]:
-        """What these queries would cost per unit of time under policies, by the analytic model and the prices of now.
+        """The cost of these queries per unit of time under some policies, by the analytic model and the current prices.
 
-        Identical queries are one where anything is shared.
+        Identical queries count once if anything is shared.
         """
         shares = [policy.joint_until(0, 0) is not None for policy in policies]
         jobs = {sharing: [self._job(active) for active in self._leading(sharing)] for sharing in set(shares)}
@@ -349,7 +349,7 @@ class Schedule:
         return PredictedQuery(place.group, compiled.slide, compiled.exactly, *self._priced(place))
 
     def _leading(self, shares: bool) -> list[ActiveQuery]:
-        """Those that would be scheduled if output were shared, or not, whatever it is now."""
+        """The queries that would be scheduled with or without shared output, whatever is shared now."""
         if not shares:
             return list(self.queries.values())
         outputs = self._outputs if self._follows else Outputs()
@@ -359,7 +359,7 @@ class Schedule:
         return [active for active in self.queries.values() if outputs.leader(active) is active]
 
     def reconsider(self, now: int) -> None:
-        """The synopses, or what is known about them, have changed: so have groups and costs."""
+        """The synopses, or their load, have changed: renew the groups and costs."""
         for name in sorted(self.leaders):
             before, place = self._places[name], self._place(self.queries[name])
             if before.group == place.group:
@@ -372,14 +372,14 @@ class Schedule:
 
     @property
     def weight(self) -> float:
-        """What a group's share of the time is measured by: its queries, each by its priority."""
+        """The weight of a group's share of the time: its queries, each by its priority."""
         if self._weight is None:
             priorities = (each.compiled.priority for each in self.queries.values())
             self._weight = float(max(1, sum(1 + max(0, priority) for priority in priorities)))
         return self._weight
 
     def ended(self, clock: int | None) -> list[str]:
-        """The queries whose lifetimes are over at an event time; a life begins with the first time there is."""
+        """The queries whose lifetimes are over at an event time; a life begins with the stream's first time."""
         if clock is None:
             return []
         for active in self._mortal.values():
@@ -390,14 +390,14 @@ class Schedule:
         return [active.name for active in over if not self._owes(active)]
 
     def _owes(self, active: ActiveQuery) -> bool:
-        """A SLIDE EXACTLY query that is late has multiples to be answered from the time it lived."""
+        """Whether a late SLIDE EXACTLY query still owes answers at multiples within its lifetime."""
         late = active.compiled.exactly and active.name in self.leaders
         return late and self.local.deadline_of(active.name) <= (active.ends_at or 0)
 
     def restore(
         self, saved: dict[str, Any], leaders: Iterable[str], queries: Iterable[ActiveQuery], now: int, plain: bool
     ) -> None:
-        """Go on where a snapshot was taken."""
+        """Go on from a snapshot."""
         self.is_plain = plain
         self.local = LocalScheduler.restore(saved, self._planned_by)
         self.leaders = set(leaders)
@@ -408,12 +408,12 @@ class Schedule:
         self._let_leaders_lead(now)
 
     def use(self, policy: Policy, now: int) -> None:
-        """Another policy from now on; deadlines that were promised stay."""
+        """Use another policy from now on; deadlines that were promised stay."""
         self._policy, self.shares = policy, policy.joint_until(0, 0) is not None
         self._begin_anew(now)
 
     def stay_plain(self, plain: bool, now: int) -> None:
-        """Let everybody be executed at its own SLIDE for a while, or by the policy again."""
+        """Execute every query at its own SLIDE for a while, or follow the policy again."""
         self.is_plain = plain
         self._begin_anew(now)
 
@@ -429,7 +429,7 @@ class Schedule:
         self._let_leaders_lead(now)
 
     def _let_leaders_lead(self, now: int) -> None:
-        """Schedule those that read nobody's output, and nobody else."""
+        """Schedule the queries that read no other's output, and only those."""
         for leader in [active for active in self.queries.values() if self.leader(active) is active]:
             same = [leader, *self.followers(leader)]
             if [each.name for each in same if each.name in self.leaders] == [leader.name]:
@@ -448,7 +448,7 @@ class Schedule:
     # -- what is due -----------------------------------------------------------------------------------
 
     def take(self, now: int, early: bool, one_by_one: bool) -> list[ScheduledTask]:
-        """What to execute now: one joint execution, or everything that is due as of one time. Their d starts anew."""
+        """What to execute now: one joint execution, or everything that is due as of one time. Its tasks start anew."""
         taken: list[ScheduledTask] = []
         while True:
             execution = self.local.decide_early(now) if early else self.local.decide(now)
@@ -456,14 +456,14 @@ class Schedule:
                 return taken
             self.local.done(execution)
             taken.append(execution)
-            # A scan for several groups at once costs less than one scan each, but it is not to be interrupted.
+            # A scan for several groups at once costs less than one scan each, but it cannot be interrupted.
             if one_by_one or early or not self.shares:
                 return taken
 
     def begin(self, now: int) -> list[ScheduledTask]:
-        """What to execute now, where it may take its time; the tasks are done when it says so.
+        """What to execute now, where an execution may take its time; its tasks are done when it says so.
 
-        SLIDE EXACTLY tasks are apart from the others: those may end up as of a later time.
+        SLIDE EXACTLY tasks are apart from the others, because the others may end up as of a later time.
         """
         decided = self.local.decide(now)
         if decided is None:
@@ -473,7 +473,7 @@ class Schedule:
         return [replace(decided, tasks=tasks) for tasks in parts if tasks]
 
     def members(self, execution: ScheduledTask) -> list[ActiveQuery]:
-        """The queries that an execution answers, without those that have ended since it was decided."""
+        """The queries that an execution answers, without queries that have ended meanwhile."""
         known = self.queries
         return self._with_followers([known[name] for name in execution.members if name in known])
 

@@ -1,4 +1,4 @@
-"""Tuples that MAX JUMP keeps out of a stream (spark/preparation.py tells which), before anybody sees them."""
+"""Tuples that MAX JUMP keeps out of a stream (spark/preparation.py finds them), before anybody reads them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOTHING = JumpedTuples()
 def without_jumps(rows: DataFrame, pipeline: SparkPipeline, runtime: StreamRuntime) -> tuple[DataFrame, JumpedTuples]:
     """The rows of a micro-batch that are not too far ahead.
 
-    What is too far follows from the rows and from what was committed before them: a replay comes to the same.
+    Which rows are too far ahead depends on the rows and on earlier commits only, so a replay gives the same result.
     """
     if runtime.stream.max_jump is None:
         return rows, NOTHING

@@ -1,25 +1,23 @@
-"""One-time queries: answered from synopses that have what they need, else refused with the reason.
+"""One-time queries: answered from synopses that cover them, else refused with the reason.
 
-An answer takes two steps: what it reads is taken in a moment, and computed with while panes slide.
+An answer takes two steps: its panes are taken in a moment, and computed with while panes slide.
 
     under the lock     as of when, complete or not; the panes that it reads, frozen
     without it         scan or merge, HAVING, ORDER BY, the SELECT list
     at the end         lws, ttu: have the groups that it read moved on, or were panes revised?
 
-The first answer of a query that has just come is made in the same way.
+The first answer of a new query is made in the same way.
 """
 
 from __future__ import annotations
 
-import json
-
 import pyarrow as pa
 
 from sash.core.errors import QueryFailedError, SashError
-from sash.core.time import format_duration
+from sash.core.time import format_duration, to_micros
 from sash.panes.answers import PendingTable
 from sash.panes.readings import Reading
-from sash.runtime.answers.answer import Answer
+from sash.runtime.answers.answer import Answer, stamped_table
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading
 from sash.runtime.periodic.executor import Execution
@@ -28,7 +26,7 @@ from sash.sharing.groups import Need
 
 
 class PaneLookup:
-    """To be made under the isolation level's lock; it is a `TakenWindow`."""
+    """Made under the isolation level's lock; it is a `TakenWindow`."""
 
     def __init__(self, active: ActiveQuery, as_of: int) -> None:
         home = active.home
@@ -54,9 +52,9 @@ class PaneLookup:
         raise QueryFailedError(next(iter(self._outcome.failed.values())))
 
     def is_latest(self) -> bool:
-        """All groups that it reads are where they were. Numbers only grow, so they were so at the first comparison.
+        """Whether all its groups are where they were. Numbers only grow, so they were so at the first comparison.
 
-        A job in the cluster is not done again: its answer is as of when its files were taken.
+        A job in the cluster is not done again: its answer has the time at which its files were taken.
         """
         return any(group.in_cluster for group in self._active.groups) or self._state() == self._seen
 
@@ -64,13 +62,8 @@ class PaneLookup:
         return [(group.clock.now, group.panes.version) for group in self._active.groups]
 
 
-def answer_once(query: CompiledQuery, runtime: StreamRuntime) -> pa.Table:
-    """The answer as of the newest pane, with `as_of` and `complete` in the schema's metadata."""
-    return stamped(look_up(query, runtime).compute())
-
-
 def look_up(query: CompiledQuery, runtime: StreamRuntime) -> PaneLookup:
-    """What the answer is computed from, as of the newest pane."""
+    """The panes for an answer as of the newest pane."""
     if runtime.latest is None:
         raise SashError(_too_early(query))
     active = runtime.covers(query)
@@ -85,13 +78,11 @@ def look_up(query: CompiledQuery, runtime: StreamRuntime) -> PaneLookup:
 
 
 def stamped(answer: Answer) -> pa.Table:
-    """An answer as its asker gets it."""
-    metadata = {"as_of": answer.as_of.isoformat(), "complete": json.dumps(answer.complete)}
-    return answer.table.replace_schema_metadata(metadata)
+    return stamped_table(answer.table, to_micros(answer.as_of), answer.complete)
 
 
 def is_cut(active: ActiveQuery) -> bool:
-    """Some window's edge lies inside a stored pane as of the newest common time."""
+    """Whether some window's edge lies inside a stored pane as of the newest common time."""
     as_of = newest_common(active)
     return as_of is not None and any(bound.is_cut(as_of) for bound in active.readings)
 

@@ -1,21 +1,21 @@
-"""How fast a live stream moves, and what executions really take.
+"""How fast a live stream moves, and how long executions really take.
 
-The pace says whether an execution may be waited for before the next pane is taken in. `run()` waits for every one, so
-that its answers are a function of the data. Live, panes go on arriving while queries are executed: those of a
-micro-batch are thought of as arriving evenly over the time until the next one,
+The pace says whether the stream waits for an execution before it takes the next pane in. `run()` waits for every
+execution, so that its answers are a function of the data. Live, panes go on arriving while queries are executed: those
+of a micro-batch arrive, by assumption, evenly over the time until the next one,
 
     begun |----pane----|----pane----|----pane----|----pane----| the next micro-batch
                  now: half of the time is used ^, two panes are in
 
-and a pane that has arrived is taken in before the next decision. Whoever was due then is late, and is answered as of
-the newest pane (thesis 8.4.2): periods lengthen, no query is dropped. While there is time, every pane is a moment of
-its own, as in `run()`, and the next is not waited for. (With workers beside slides, a moment lasts until all that is
-due at it has been executed, or the next pane has arrived; see `beside`.)
+and an arrived pane is taken in before the next decision. A query that was due then is late, and its answer is as of the
+newest pane (thesis 8.4.2): periods lengthen, no query is dropped. While there is time, every pane is a moment of its
+own, as in `run()`, and nobody waits for the next pane. (With workers beside slides, a moment lasts until all its due
+queries have been executed, or the next pane has arrived; see `beside`.)
 
-What executions really took corrects the model of sharing/choose.py, only live: no two runs take the same time. An
-execution took access * x + post * y seconds: least squares over the executions, recent ones weighing more, give x
-and y. What an execution costs once, however many queries it answers, is then in x, wherever in the code it is spent.
-When the ratio of the two has drifted far from the one that the schedule was planned with, the plan is made anew.
+Live, measured times correct the model of sharing/choose.py; not in `run()`, because no two runs take the same time. An
+execution took access * x + post * y seconds: least squares over the executions, recent ones weighing more, give x and
+y. So x includes the fixed cost of an execution, wherever in the code it is spent. When the ratio of the two has drifted
+far from the ratio of the plan, the schedule is planned anew.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 # Each execution takes this part of the earlier ones' weight.
 _FORGOTTEN = 0.01
-# So many executions are looked at before prices are believed, and again before they may change once more.
+# Prices are believed after this many executions, and may change again after as many more.
 _ENOUGH = 100
-# A plan is made anew when one part costs so many times more of the other than it was planned with.
+# The schedule is planned anew when the ratio of the prices has changed by this factor.
 _DRIFT = 1.5
-# Executions that were all alike do not tell the parts apart: the fit must be at least so well determined.
+# Executions that are all alike do not tell the two parts apart: the condition of the fit must be at most this.
 _MOST_CONDITION = 1e4
 
 
@@ -50,14 +50,14 @@ class Calibration:
         self._executions = 0
 
     def observe(self, expected: tuple[float, float], seconds: float) -> None:
-        """An execution whose two parts were expected to cost so much, and what it took."""
+        """Note an execution: the expected cost of its two parts, and the seconds that it took."""
         parts = np.array(expected)
         self._executions += 1
         self._squares += np.outer(parts, parts) - _FORGOTTEN * self._squares
         self._products += parts * seconds - _FORGOTTEN * self._products
 
     def drifted_from(self, prices: Prices) -> Prices | None:
-        """Prices that the measurements suggest, if they are far from these."""
+        """The measured prices, if they are far from these."""
         if self._executions < _ENOUGH:
             return None
         scale = np.sqrt(np.diagonal(self._squares))
@@ -76,17 +76,17 @@ class Calibration:
 class Pace(Protocol):
     @property
     def hurries(self) -> bool:
-        """Time passes while queries are executed: decisions are made one by one, and costs are measured."""
+        """Whether time passes while queries are executed: decisions are made one by one, and costs measured."""
 
     @property
     def services(self) -> Sequence[Sequence[GroupService]] | None:
-        """What is to be served, over time and over tuples, as it was before; None: that is decided now."""
+        """The recorded services, over time and over tuples; None: they are decided now."""
 
     def passed(self) -> float:
-        """The part of the time that is used up; 1 or more: there is none left."""
+        """The part of the time that is used up; 1 or more: no time is left."""
 
     def seconds_until(self, part: float) -> float | None:
-        """How long it takes until so much is used up; None: that is not known, nobody need wait for it."""
+        """The seconds until this part is used up; None: not known, and nobody need wait."""
 
 
 class UnhurriedPace:

@@ -1,4 +1,4 @@
-"""How far a pane table is: the length of its panes, where its data begin, and which pane was closed last.
+"""The clock of a pane table: the length of its panes, where its data begin, and which pane was closed last.
 
 All times are multiples of the pane length: microseconds, or tuples for row-based windows. `now` is the end of the
 youngest closed pane: the time as of which queries are answered. `origin` is where the stream's data begin.
@@ -21,17 +21,17 @@ class PaneClock:
 
     def __init__(self, stream: Stream, by_rows: bool) -> None:
         self.by_rows = by_rows
-        # Where the multiples count from.
+        # Multiples count from here.
         self.offset = 0 if by_rows else stream.offset
         self._closed_left = stream.closed_left and not by_rows
         self.length: int = 1 if by_rows else stream.granule
         self.now: int | None = None
         self.origin: int | None = None
-        # Panes that start before are gone.
+        # Panes that start before this are gone.
         self.retained_from: int | None = None
         # Panes of these lengths were cut until these times; a finer window is valid only after them.
         self.coarse: list[tuple[int, int]] = []
-        # Of a table by rows: when its panes' last tuples came.
+        # In a table by rows: when the last tuples of its panes came.
         self.stamps = Stamps()
 
     @property
@@ -41,16 +41,16 @@ class PaneClock:
 
     @property
     def has_closed(self) -> bool:
-        """Some pane since the beginning of the data is closed: there is something to ask."""
+        """Whether some pane since the beginning of the data is closed: then there is an answer."""
         return self.origin is not None and self.now is not None and self.now > self.origin
 
     def begin(self, origin: int) -> None:
-        """The data begin here."""
+        """Let the data begin here."""
         self.origin = self.retained_from = origin
 
     @property
     def gone_until(self) -> int | None:
-        """Until when panes are gone; None: all since the origin are there."""
+        """The time until which panes are gone; None: all panes since the origin exist."""
         gone = self.origin is not None and self.retained_from is not None and self.retained_from > self.origin
         return self.retained_from if gone else None
 
@@ -81,13 +81,13 @@ class PaneClock:
     # -- panes of several lengths ----------------------------------------------------------------------
 
     def cut(self, length: int, latest: int | None) -> None:
-        """Panes have this length from now on; those that may have tuples up to `latest` stay as they are."""
+        """Give panes this length from now on; panes that may have tuples up to `latest` keep theirs."""
         if length != self.length and latest is not None and self.origin is not None:
             self.coarse.append((self.length, self.ends_after(latest)))
         self.length = length
 
     def fits_from(self, resolution: int) -> int | None:
-        """Since when the edges of windows of a resolution lie between panes; None: they always have."""
+        """Since when the edges of windows of a resolution lie between panes; None: always."""
         return max((until for length, until in self.coarse if resolution % length), default=None)
 
     def cuts(self, edge: int) -> bool:
@@ -95,7 +95,7 @@ class PaneClock:
         return any(edge < until and (edge - self.offset) % length for length, until in self.coarse)
 
     def forget(self, before: int) -> None:
-        """Panes that start before a time are gone."""
+        """Forget the panes that start before a time."""
         self.retained_from = before
         self.coarse = [(length, until) for length, until in self.coarse if until > before]
         self.stamps.forget(before)
@@ -103,7 +103,7 @@ class PaneClock:
     # -- event time ------------------------------------------------------------------------------------
 
     def event_time(self, now: int) -> int | None:
-        """The event time as of a position: itself, or that of the last tuple counted."""
+        """The event time of a position: the position itself, or the time of the last tuple counted."""
         return self.stamps.at(now) if self.by_rows else now
 
     def moment(self, now: int) -> datetime:
@@ -113,7 +113,7 @@ class PaneClock:
 
 
 class Stamps:
-    """What time it was as of a number of tuples: the ends of panes of rows, and when their last tuples came."""
+    """The event times of numbers of tuples: the ends of panes of rows, and when their last tuples came."""
 
     def __init__(self) -> None:
         # Ends, ascending, and under each the greatest timestamp of its pane.
@@ -126,7 +126,7 @@ class Stamps:
         self._stamps = np.stack([ends, latest])
 
     def at(self, number: int) -> Micros | None:
-        """When the last of so many tuples came; None before any pane has ended."""
+        """When the last of `number` tuples came; None before any pane has ended."""
         place = int(np.searchsorted(self._stamps[0], number, side="right")) - 1
         return int(self._stamps[1, place]) if place >= 0 else None
 

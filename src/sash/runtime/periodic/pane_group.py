@@ -3,7 +3,7 @@
     micro-batch ─► absorb ─► open panes ─► move_to(t): close panes up to t ─► take ─► joint execution ─► answers
                                            expire: drop what no window reaches any more
 
-Which kind of store has the panes, and whether time is counted in microseconds or in tuples, makes no difference here.
+It makes no difference here which kind of store has the panes, or whether time counts microseconds or tuples.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class PaneGroup:
         self.panes: PaneStore = synopsis_for(name)
         # The same panes, if they are in the cluster.
         self.cluster_panes: ClusterPanes | None = None
-        # A stream that sheds load scales the partials that come here, and no others.
+        # A stream that sheds load scales only the partials that come to this process.
         self._can_move = bool(name.keys) and not name.by_rows and stream.shed is None
         self.schedule = Schedule(settings.make_policy(), self.clock.offset, self._place, self._together)
         self.members = Membership(name)
-        # The queries that are scheduled here, also those that wait for the data to begin.
+        # The queries that are scheduled here, including those that wait for the data to begin.
         self.queries: dict[str, ActiveQuery] = {}
         # Since when UNBOUNDED windows have everything; None: from the origin.
         self.history_from: int | None = None
@@ -59,14 +59,14 @@ class PaneGroup:
         self.settings = settings
         self.choices = Choices(name, self.clock.length, settings.filter_precision)
         self.calibration = Calibration()
-        # How many executions have begun and are not committed (see `flight`): so long the tasks stay as they are.
+        # How many executions have begun and are not committed (see `flight`): until then the tasks do not change.
         self.under_way = 0
         self._is_trial = False
 
     def trial(self) -> PaneGroup:
-        """A copy in which queries are registered to see what is decided about them; nothing is stored for them.
+        """A copy in which queries are registered to see the decisions about them; nothing is stored for them.
 
-        It shares its readings and its panes with this group, and changes none of them.
+        The copy shares its readings and its panes with this group, and changes none of them.
         """
         other = copy.copy(self)
         other.clock, other.panes = copy.copy(self.clock), copy.copy(self.panes)
@@ -88,7 +88,7 @@ class PaneGroup:
 
     @property
     def table(self) -> PaneTable:
-        """What the pass over a micro-batch brings: all of it, or, of a table in the cluster, its panes' tuples."""
+        """What the pass brings for this table: everything, or, for a table in the cluster, the tuples of its panes."""
         return pane_table(TableName(()), self.clock.length, ()) if self.in_cluster else self.full_table
 
     @property
@@ -103,24 +103,24 @@ class PaneGroup:
 
     @property
     def _may_move(self) -> bool:
-        """Windows without end would keep every file."""
+        """Whether the panes can be in the cluster: windows without end would keep every file."""
         return self._can_move and not self.members.keeps_history
 
     @property
     def wants_cluster(self) -> bool:
-        """Some query says so."""
+        """Whether some query is STORED IN CLUSTER."""
         return self._may_move and any(bound.synopsis == CLUSTER for bound in self.members.readers.values())
 
     @property
     def is_too_large(self) -> bool:
-        """It has more groups than this process should keep, and could go elsewhere."""
+        """Whether it has more groups than this process should keep, and could go to the cluster."""
         return self._may_move and self.panes.groups_beyond(self.settings.cluster_groups) > 0
 
     def crowded_out(self, may_move: bool) -> dict[str, str]:
-        """The queries that fail because there are more groups than there may be, with the reason: all of them, or none.
+        """The queries that fail because there are too many groups, with the reason: all queries, or none.
 
-        Whatever their aggregates and conditions, they have the groups in common. A group that may and is to go to the
-        cluster does so before the next micro-batch.
+        All its queries have the same groups. A group that may move, and is too large, goes to the cluster before the
+        next micro-batch instead.
         """
         most = self.settings.max_groups
         groups = self.panes.groups_beyond(most)
@@ -134,14 +134,14 @@ class PaneGroup:
         return {name: why for name, _ in self.members.readers}
 
     def move_to_cluster(self, cluster: Cluster | None) -> ClusterPanes:
-        """From now on only names of files are here; the panes are written already."""
+        """Keep only names of files from now on; the panes are written already."""
         before = self.panes
         self.panes = self.cluster_panes = ClusterPanes(before.key_types, cluster, before.version + 1)
         self.panes.since, self.panes.reach = before.since, before.reach
         self.choices.drop_filters()
         return self.cluster_panes
 
-    # -- who reads it ----------------------------------------------------------------------------------
+    # -- its readings ----------------------------------------------------------------------------------
 
     def add_reader(self, name: str, number: int, bound: BoundReading) -> None:
         if bound.reading.window.unbounded and not self.members.keeps_history:
@@ -154,7 +154,7 @@ class PaneGroup:
         self.panes.reach = self.members.reach
 
     def offer(self, reading: Reading, synopsis: str | None, needs: tuple[Need, ...]) -> BoundReading | None:
-        """A reading bound to what is stored, as it is or put together; None where something is missing."""
+        """A reading bound to stored partials, its own or combined ones; None if something is missing."""
         bound = BoundReading(reading, self, synopsis, needs=needs)
         if any(partial not in self.members.partials for partial in reading.partials):
             load, mode = self.choices.load, self.settings.share_in_questions
@@ -164,13 +164,13 @@ class PaneGroup:
         return bound
 
     def store_what_is_read(self) -> None:
-        """After a restart: the readings have the covers that they had before."""
+        """After a restart, give the readings the covers that they had before."""
         self.members.restore()
         self.panes.release(set(self.members.partials))
         self.panes.require(list(self.members.partials), None)
 
     def cut(self, length: int, latest: int | None) -> None:
-        """Panes have this length from now on; what is stored stays as it is."""
+        """Give panes this length from now on; stored panes keep theirs."""
         longer = length > self.clock.length
         self.clock.cut(length, latest)
         if longer and self.clock.origin is not None:
@@ -178,15 +178,15 @@ class PaneGroup:
         self._fit_policy()
 
     def _fit_policy(self) -> None:
-        """While panes of several lengths lie in the windows, queries stay at their own multiples.
+        """While windows contain panes of several lengths, execute queries only at their own multiples.
 
-        Elsewhere the edge of a window may lie inside a pane that was cut before a finer query came.
+        At other times the edge of a window may lie inside a pane that was cut before a finer query came.
         """
         if self.clock.origin is not None and self.schedule.is_plain != bool(self.clock.coarse) and not self.under_way:
             self.schedule.stay_plain(bool(self.clock.coarse), self.clock.position)
 
     def choose(self) -> None:
-        """Choose the synopses for the readings as they are now."""
+        """Choose the synopses for the current readings."""
         self.choices.judge(self.panes, self.clock.length, self.members.readers.values())
         self._build()
         if self.clock.origin is not None:
@@ -202,7 +202,7 @@ class PaneGroup:
             self.schedule.use(settings.make_policy(), self.clock.position)
 
     def require(self, bound: BoundReading, latest: int | None) -> None:
-        """Store what a reading needs; `latest` is the greatest timestamp (or number of tuples) seen before it came."""
+        """Store what a reading needs; `latest` is the greatest timestamp (or number of tuples) before it came."""
         if self._is_trial:
             return
         since = None if latest is None else self.clock.ends_after(latest)
@@ -229,7 +229,7 @@ class PaneGroup:
         return max((start for start in starts if start is not None), default=None)
 
     def enter(self, active: ActiveQuery) -> None:
-        """Queries are scheduled from the origin of the data on."""
+        """Schedule a query, from the origin of the data on."""
         self.queries[active.name] = active
         if self.clock.origin is None:
             return
@@ -242,7 +242,7 @@ class PaneGroup:
         return self.schedule.remove(name, None if self.clock.origin is None else self.clock.position)
 
     def _place(self, active: ActiveQuery) -> SchedulePlace:
-        """With whom a query shares computation, and what it costs, as the synopses are now."""
+        """The queries that share computation with a query, and its cost, by the current synopses."""
         stored = self._bound(active).stored
         access = sum(self._access(bound) for bound in active.readings)
         data, kind = self.choices.same_data(stored), self.choices.kind_for(stored, self.panes)
@@ -258,12 +258,12 @@ class PaneGroup:
         return group.choices.access(bound.stored, group.panes)
 
     def _together(self, active: ActiveQuery, place: SchedulePlace, mates: Iterable[ActiveQuery]) -> Decision:
-        """What the rules say about executing a query with some others that read the same data."""
+        """The rules' decision about executing a query with some others that read the same data."""
         mine, others = self._bound(active), [self._bound(mate).needs for mate in mates]
         return compute_together(place.data, place.kind, mine.needs, mine.covered, others)
 
     def reprice(self, prices: Prices) -> None:
-        """Other prices, other plan."""
+        """Plan anew with other prices."""
         self.schedule.prices = prices
         if self.clock.origin is not None:
             self.schedule.reconsider(self.clock.position)
@@ -271,7 +271,7 @@ class PaneGroup:
     # -- filling ---------------------------------------------------------------------------------------
 
     def absorb(self, rows: PaneRows, counts: np.ndarray) -> int:
-        """Take a micro-batch's rows in; how many tuples were late."""
+        """Take a micro-batch's rows in; the result is how many tuples were late."""
         if not len(rows.ends):
             return 0
         late = rows.ends <= self.clock.now if self.clock.now is not None else np.zeros(len(rows.ends), dtype=bool)
@@ -283,7 +283,7 @@ class PaneGroup:
         else:
             earliest = int(rows.ends[~late].min(initial=self.clock.origin + rows.length) - rows.length)
             if earliest < self.clock.origin:
-                # Out of order, within the delay: nothing has been closed since the origin, so the data begin earlier.
+                # Out of order, but not late: no pane has closed since the origin, so the data begin earlier.
                 self._begin(earliest)
         if self.name.by_rows:
             self.clock.stamps.note(rows)
@@ -308,7 +308,7 @@ class PaneGroup:
     # -- advancing -------------------------------------------------------------------------------------
 
     def next_due(self, target: int) -> int | None:
-        """When the next execution is due by a time: at the end of a pane. One that is late is due now."""
+        """When the next execution is due by a time: at the end of a pane. A late execution is due now."""
         if self.clock.origin is None:
             return None
         due = self.schedule.local.next_due(max(target, self.clock.position))
@@ -319,21 +319,21 @@ class PaneGroup:
         return due if due <= max(target, self.clock.position) else None
 
     def move_to(self, position: int, outcome: AdvanceOutcome) -> None:
-        """Close panes up to a time at which something is due, and look whether choices still fit what they hold.
+        """Close panes up to a time at which something is due, and check whether the choices still fit the panes.
 
-        Only then: where a micro-batch ends must make no difference to the schedule.
+        Check only then: the schedule must not depend on where a micro-batch ends.
         """
         self._close(position, outcome)
         if not self.under_way and self.choices.are_outdated(self.panes):
             self.choose()
 
     def take(self, early: bool, one_by_one: bool) -> list[ScheduledTask]:
-        """What is to be executed at this position."""
+        """The tasks to execute at this position."""
         return self.schedule.take(self.clock.position, early, one_by_one)
 
     @property
     def is_stale(self) -> bool:
-        """Panes have come since some query was answered that may be answered before it is due."""
+        """Whether panes have come since the last answer of a query that may be answered before it is due."""
         return self.clock.has_closed and self.schedule.local.decide_early(self.clock.position) is not None
 
     def catch_up(self, target: int, outcome: AdvanceOutcome) -> None:
@@ -353,7 +353,7 @@ class PaneGroup:
         self.expire()
 
     def expire(self) -> None:
-        """Forget what no window reaches any more, here or by way of a query that reads several tables."""
+        """Forget the panes that no window reaches any more, here or through a query that reads several tables."""
         assert self.clock.retained_from is not None
         edge = min(group.oldest_asked for group in (self, *self.links)) - self.panes.reach
         if edge <= self.clock.retained_from:
@@ -367,7 +367,7 @@ class PaneGroup:
 
     @property
     def oldest_asked(self) -> int:
-        """The oldest time as of which its queries are still to be answered: a late SLIDE EXACTLY query's own."""
+        """The oldest time as of which a query still needs an answer: a late SLIDE EXACTLY query's own."""
         late = self.schedule.local.late_exactly(self.clock.position)
         return self.clock.position if late is None else late
 
@@ -377,9 +377,9 @@ class PaneGroup:
                 outcome.ended.append(name)
 
     def awake(self, execution: ScheduledTask) -> list[ActiveQuery]:
-        """The queries of an execution that have something to say: a window that stays empty is told once."""
+        """The queries of an execution that have an answer: a window that stays empty is reported once."""
         awake, as_of, position, pane = [], execution.as_of, self.clock.position, self.clock.length
-        # Many queries have windows of one length.
+        # Many queries have windows of the same length.
         known: dict[tuple[Window, ...], bool] = {}
         for active in self.schedule.members(execution):
             if active.answered == as_of:
@@ -398,11 +398,11 @@ class PaneGroup:
         return awake
 
     def is_silent(self, active: ActiveQuery, as_of: int) -> bool:
-        """All its windows are empty."""
+        """Whether all windows of a query are empty."""
         return all(bound.is_empty(as_of) for bound in active.readings)
 
     def rest(self, execution: ScheduledTask, target: int) -> None:
-        """A gap without tuples: sleep until some window reaches the next pane that has some, or past what is known."""
+        """In a gap without tuples, sleep until some window reaches the next pane with tuples, or unknown panes."""
         for due in execution.tasks:
             bound = [b for name in due.task.members if name in self.queries for b in self.queries[name].readings]
             ends = [(b.reading.window.lag, _next_end(b, execution.as_of)) for b in bound]
@@ -411,16 +411,16 @@ class PaneGroup:
 
     def filtered(self, active: ActiveQuery, now: int) -> pa.Table | None:
         """A query's answer by its substream filter, where an index serves it."""
-        # Panes of several lengths may lie across a window's edge, and an index counts whole ones.
-        # An index is as of the newest pane.
+        # Panes of several lengths may lie across a window's edge, and an index counts whole panes, as of the newest
+        # one.
         late = self.clock.now is not None and now < self.clock.now
         return None if self.clock.coarse or late else self.choices.filters.answer(active, self.panes, now)
 
-    # -- what it can answer ----------------------------------------------------------------------------
+    # -- which answers it can give ---------------------------------------------------------------------
 
     def is_complete(self, bound: BoundReading, now: int) -> bool:
         if bound.reading.window.unbounded or self.name.partition:
-            # However few rows a partition has, they are all there if they were counted from the beginning.
+            # A partition with few rows is complete if its rows were counted from the beginning.
             return bound.valid_from is None
         window, clock = bound.reading.window, self.clock
         if clock.coarse and (clock.cuts(now - window.lag) or clock.cuts(now - window.reach)):
@@ -430,7 +430,7 @@ class PaneGroup:
         return now - window.reach >= known_from
 
     def answered_by(self, members: Iterable[str]) -> list[str]:
-        """The queries that a task of these members answers, without those that have ended since."""
+        """The queries that a task of these members answers, without queries that have ended meanwhile."""
         return self.schedule.answered_by(name for name in members if name in self.schedule.queries)
 
     def is_scheduled(self, slide: int | None, now: int) -> bool:
@@ -438,11 +438,11 @@ class PaneGroup:
         return self.clock.is_multiple(slide, now)
 
     def cuts(self, window: Window, now: int) -> bool:
-        """Some stored pane lies across an edge of a window as of a time: the window cannot be put together."""
+        """Whether a stored pane lies across an edge of a window as of a time: then the window has no answer."""
         return any(self.panes.straddles(edge) for edge in (now - window.lag, now - window.reach))
 
     def restore_choices(self, saved: list[float]) -> None:
-        """After a restart choices are based on what they were based on before."""
+        """After a restart, base choices on the saved load."""
         self.choices.restore(saved, self.panes)
         self._build()
 

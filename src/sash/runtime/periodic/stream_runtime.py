@@ -1,8 +1,8 @@
-"""The runtime of one stream: watermark, groups, and what a micro-batch does to them.
+"""The runtime of one stream: its watermark, its groups, and the effect of a micro-batch on them.
 
 Everything here is a function of the micro-batches, the heartbeats, the queries and, live, the pace: no I/O, no Spark.
-Recovery relies on that: applying the same entries again gives the same state and the same answers. What a pace has
-decided is given back for the log (`Progress.services`); times are measured for statistics and prices only.
+Recovery relies on that: applying the same entries again gives the same state and the same answers. The decisions of a
+pace go into the log (`Progress.services`); measured times are for statistics and prices only.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from sash.sharing.groups import PaneTable
 
 logger = logging.getLogger("sash.runtime")
 
-# A pane table with more rows than this part of the tuples it summarises saves nothing.
+# A pane table with more rows than this part of its tuples saves nothing.
 _REDUCTION = 0.5
 _ENOUGH_TO_JUDGE = 1_000
 
@@ -55,19 +55,19 @@ _ENOUGH_TO_JUDGE = 1_000
 class Progress:
     """Answers in the order of time, and queries that failed or ended on the way.
 
-    `serials` tells which query each name meant: one of the same name may have come since.
+    `serials` gives the serial number behind each name: a later query may have the same name.
     """
 
     serials: dict[str, int] = field(default_factory=dict)
     answers: list[Answer] = field(default_factory=list)
     outcome: AdvanceOutcome = field(default_factory=AdvanceOutcome)
-    # How a hurried advance went, over time and over tuples; None: as an unhurried one goes.
+    # The services of a hurried advance, over time and over tuples; None for an unhurried one.
     services: list[list[GroupService]] | None = None
 
 
 @dataclass(frozen=True)
 class NumberedPartials:
-    """The partials of the tuples that a watermark has passed, by their numbers, and how many still wait for theirs."""
+    """The partials of the tuples that a watermark has passed, by their numbers, and how many tuples still wait."""
 
     facts: BatchFacts
     waiting: int
@@ -84,16 +84,16 @@ class StreamRuntime:
         level: str = "serial",
         away: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """`pause` is called between executions, `away` while there are some under way: others may read the windows.
+        """`pause` is called between executions, `away` while executions are under way: others may read the windows.
 
-        `level`: how executions of a hurried advance and slides get along, if there are workers.
+        `level`: how executions of a hurried advance and slides interact, if there are workers.
         """
         self.stream = stream
         self.settings = settings
         self._pause = pause
         self._level = level
         self._away = away
-        # To look into what executions beside slides do to the panes of some group.
+        # For debugging: records what executions beside slides do to the panes of some group.
         self.history: PaneHistory | None = None
         self._shares = SharedTime()
         self._advancing = False
@@ -105,7 +105,7 @@ class StreamRuntime:
         self.active: dict[str, ActiveQuery] = {}
         self.latest: Micros | None = None
         self.watermark: Micros | None = None
-        # How many tuples row-based windows have counted, and how many wait to be.
+        # How many tuples row-based windows have counted, and how many tuples wait.
         self.counted = 0
         self.waiting = 0
         self.statistics = StreamStatistics()
@@ -123,7 +123,7 @@ class StreamRuntime:
             group.use(settings)
 
     def trial(self, tables: Iterable[TableName]) -> StreamRuntime:
-        """A runtime with copies of some groups, to try what becomes of other queries."""
+        """A runtime with copies of some groups, for trials with other queries."""
         other = StreamRuntime(self.stream, self.settings)
         known = {name: self.groups.get(name) or PaneGroup(name, self.stream, self.settings) for name in tables}
         other.groups = {name: group.trial() for name, group in known.items()}
@@ -135,14 +135,14 @@ class StreamRuntime:
     # -- queries ---------------------------------------------------------------------------------------
 
     def synchronise(self, wanted: Iterable[CompiledQuery]) -> None:
-        """Make the running queries those that the catalog has now. Takes effect for the next micro-batch."""
+        """Run exactly the queries that the catalog has now. Takes effect for the next micro-batch."""
         queries = {query.name: query for query in wanted}
         gone = [name for name, active in self.active.items() if active.compiled is not queries.get(name)]
         come = [query for name, query in queries.items() if name in gone or name not in self.active]
         self.change(gone, come)
 
     def change(self, gone: Iterable[str], come: Sequence[CompiledQuery]) -> None:
-        """Let some queries go and others come. Only the groups that those read are looked at."""
+        """Remove some queries and add others. Only the groups that they read are touched."""
         touched = self._forget(gone)
         founded = {reading.table for query in come for reading in query.readings} - self.groups.keys()
         entered = [self._bring_in(query) for query in come]
@@ -173,9 +173,9 @@ class StreamRuntime:
     def answer_alone(
         self, query: CompiledQuery, since: int, now: int, facts: Callable[[list[PaneTable]], BatchFacts]
     ) -> pa.Table:
-        """A query that is asked once of rows at hand, those from `since` to `now`; `facts` aggregates them.
+        """The answer of a one-time query over rows at hand, those from `since` to `now`; `facts` aggregates them.
 
-        For a runtime that has no other query: nothing is scheduled, nothing stays.
+        For a runtime without other queries: nothing is scheduled, nothing stays.
         """
         active = self._bound(query)
         for number, bound in enumerate(active.readings):
@@ -196,21 +196,21 @@ class StreamRuntime:
         return answer.table
 
     def _position(self, group: PaneGroup) -> int | None:
-        """Up to where a group's unit has been seen: the greatest timestamp, or the number of tuples counted.
+        """How far a group's unit has been read: the greatest timestamp, or the number of tuples counted.
 
-        None before the stream has begun: nothing has been missed then.
+        None before the stream has begun: then nothing has been missed.
         """
         return self.counted if group.name.by_rows and self.latest is not None else self.latest
 
     def _catch_up(self, group: PaneGroup) -> None:
-        """A group that comes late: what is before the watermark is closed to it."""
+        """Bring a new group to the watermark: the panes before it are closed to the group."""
         if group.name.by_rows:
             group.clock.now = group.clock.closed_by(self.counted) if self.counted else None
         elif self.watermark is not None:
             group.clock.now = group.clock.closed_by(self.watermark)
 
     def _forget(self, names: Iterable[str]) -> set[TableName]:
-        """Let queries go, as far as they run; the pane tables that they read."""
+        """Remove queries that run; the result is the pane tables that they read."""
         left: dict[TableName, dict[str, None]] = {}
         for active in [self.active.pop(name) for name in names if name in self.active]:
             for group in active.groups:
@@ -225,21 +225,21 @@ class StreamRuntime:
         return set(left)
 
     def _cut(self, touched: set[TableName]) -> None:
-        """Panes are as long as they can be; groups that one query reads together are cut alike.
+        """Make panes as long as possible; groups that one query reads together are cut alike.
 
-        Only where readers came or went: one more query must not cost as much as all of them.
+        Only where readers came or went: adding a query must not cost as much as all queries.
         """
         for groups in self._linked(touched):
             windows = [bound.reading.window for group in groups for bound in group.members.readers.values()]
             length = pane_length(windows)
             for group in groups:
-                # Each tuple counts where windows are those of partitions.
+                # A partition's window may begin at any tuple, so its panes are single tuples.
                 group.links = [other for other in groups if other is not group]
                 group.cut(1 if group.name.partition else length, self._position(group))
                 group.choose()
 
     def _linked(self, touched: Iterable[TableName]) -> Iterator[list[PaneGroup]]:
-        """The groups of some tables, and those that queries read together with them, put together."""
+        """The groups of some tables, in components: together with the groups that queries read with them."""
         left = {name for name in touched if name in self.groups}
         while left:
             together, ahead = dict[TableName, PaneGroup](), [left.pop()]
@@ -266,7 +266,7 @@ class StreamRuntime:
         return [group.table for group in self.ordered() if group.name.by_rows == by_rows]
 
     def covers(self, query: CompiledQuery) -> ActiveQuery | None:
-        """The query bound to groups whose synopses store everything that it reads, if there are such."""
+        """The query bound to groups whose synopses store everything that it reads; None if there are none."""
         groups = [self.groups.get(reading.table) for reading in query.readings]
         pairs = zip(groups, query.readings, query.needs, strict=True)
         offered = [
@@ -276,7 +276,7 @@ class StreamRuntime:
         return ActiveQuery(query, readings) if len(readings) == len(offered) else None
 
     def is_between(self, query: CompiledQuery) -> bool:
-        """Groups that a query reads are on their way and not all as of one time: it must wait until they are."""
+        """Whether the groups that a query reads are moving and not all as of one time: then the query must wait."""
         return self._advancing and len({reading.table for reading in query.readings}) > 1
 
     # -- data ------------------------------------------------------------------------------------------
@@ -292,9 +292,9 @@ class StreamRuntime:
     ) -> Progress:
         """A micro-batch: absorb its partials, move the watermark, close panes, run what is due.
 
-        `numbered` is for row-based windows: what the new watermark has passed. `missed` is how many tuples came too
-        late for continuous plans. `one_in`: of so many tuples one was kept, and the facts are scaled. `jumped` are
-        those that were too far ahead and are not in it.
+        `numbered` is for row-based windows: the tuples that the new watermark has passed. `missed` tuples came too late
+        for continuous plans. SHED kept one tuple of `one_in`, and the facts are scaled. `jumped` tuples were too far
+        ahead and are not in the facts.
         """
         self._count(batch)
         self._report_jumped(jumped)
@@ -329,7 +329,7 @@ class StreamRuntime:
         return max(late)
 
     def advance(self, watermark: Micros, numbered: NumberedPartials | None = None, pace: Pace = UNHURRIED) -> Progress:
-        """The watermark, or a heartbeat, has come to a time."""
+        """Move the watermark, or a heartbeat, to a time."""
         failed = self._take_numbered(numbered)
         if self.watermark is None or watermark > self.watermark:
             self.watermark = watermark
@@ -342,7 +342,7 @@ class StreamRuntime:
         return self._advance(targets, pace, failed)
 
     def finish(self, numbered: NumberedPartials | None = None) -> Progress:
-        """End of input, or idleness: nothing more is expected in the panes that are open."""
+        """End of input, or idleness: no more tuples are expected in the open panes."""
         failed = self._take_numbered(numbered)
         if self.latest is None:
             return Progress()
@@ -355,7 +355,7 @@ class StreamRuntime:
         return self._advance(targets, UNHURRIED, failed)
 
     def _take_numbered(self, numbered: NumberedPartials | None) -> dict[str, str]:
-        """All that a micro-batch has brought is here now; the queries for which it was too much, and why."""
+        """Take the rest of a micro-batch; the result is the queries with too many groups, and why."""
         self.waiting = 0 if numbered is None else numbered.waiting
         if numbered is not None:
             self._absorb(numbered.facts, by_rows=True)
@@ -365,7 +365,7 @@ class StreamRuntime:
         return failed
 
     def _advance(self, targets: dict[TableName, int], pace: Pace, failed: dict[str, str]) -> Progress:
-        """Time goes on in all groups together, so that a query finds every group it reads as of its own time."""
+        """Move time in all groups together, so that a query finds every group that it reads as of its own time."""
         progress, self._advancing = Progress(outcome=AdvanceOutcome(failed)), True
         try:
             with held_off():
@@ -397,7 +397,7 @@ class StreamRuntime:
     def _advance_of(
         self, pace: Pace, groups: list[PaneGroup], ends: list[int], execute: Execute, outcome: AdvanceOutcome
     ) -> Advance:
-        """Live, executions may run beside slides; and what they did then is repeated in the same way."""
+        """Live, executions may run beside slides; recovery repeats such an advance in the same way."""
         workers, level = self.settings.workers, self._level
         if pace.services is not None or (pace.hurries and workers > 1 and level != "serial"):
             rules = SlideRules(level, self._away, self.history)
@@ -416,12 +416,12 @@ class StreamRuntime:
         return took
 
     def drifted_prices(self) -> dict[str, Prices]:
-        """Prices that measurements suggest, by group, where they are far from those that are planned with."""
+        """Measured prices, by group, where they are far from the planned ones."""
         pairs = [(group.label, group.calibration.drifted_from(group.schedule.prices)) for group in self.ordered()]
         return {label: prices for label, prices in pairs if prices is not None}
 
     def model_prices(self) -> dict[str, Prices]:
-        """The prices of the model, for groups that have others: `run()` does not go by what was measured."""
+        """The prices of the model, for groups that have others: `run()` does not use measured prices."""
         return {group.label: Prices() for group in self.ordered() if group.schedule.prices != Prices()}
 
     def reprice(self, prices: dict[str, Prices]) -> None:
@@ -436,7 +436,7 @@ class StreamRuntime:
         return JointAnswers(queries, as_of, outcome).answers()
 
     def probe(self, active: ActiveQuery) -> Answer | None:
-        """A single answer as of the youngest closed pane, for one-time queries and for a query that has just come."""
+        """A single answer as of the youngest closed pane, for one-time queries and for new queries."""
         as_of = newest_common(active)
         if as_of is None:
             return None
@@ -465,7 +465,7 @@ class StreamRuntime:
         warn_of_jumps(self.stream, jumped)
 
     def _report_late(self, late: int, unnumbered: int, missed: int) -> None:
-        """Tuples too late for their panes, which LATE REVISE merges; to be numbered, which it cannot; for plans."""
+        """Report late tuples: for panes, which LATE REVISE merges; for numbers, which it cannot revise; for plans."""
         self.statistics.late_tuples += max(late, unnumbered, missed)
         dropped = unnumbered if self.stream.late_revise else max(late, unnumbered, missed)
         if not dropped or self._warned_late:
@@ -484,12 +484,12 @@ class StreamRuntime:
         )  # fmt: skip
 
     def _judge_reduction(self, groups: list[PaneGroup], batch: BatchFacts) -> None:
-        """Report, once, a set of groups that has nearly as many groups as there are tuples."""
+        """Report, once, a set of keys with nearly as many groups as there are tuples."""
         if batch.rows < _ENOUGH_TO_JUDGE:
             return
         for number, group in enumerate(groups):
             if group.name.partition:
-                # Single rows are what it keeps.
+                # This table keeps single rows by design.
                 continue
             largest = max((len(rows.ends) for table, rows, _ in batch.lanes if table == number), default=0)
             ratio = largest / batch.rows

@@ -85,7 +85,7 @@ def _cover(saved: list[Any] | None, stream: Stream) -> CoveredPredicate | None:
 
 
 def _predicate(sql: str, stream: Stream) -> RowExpression:
-    """A WHERE from its text, with the terms that later queries may be covered by."""
+    """A WHERE from its text, with the terms that may cover later queries."""
     catalog = Catalog()
     catalog.add_stream(stream)
     every = format_duration(stream.granule)
@@ -101,7 +101,7 @@ def _saved_name(name: TableName) -> list[object]:
 
 
 def load(runtime: StreamRuntime, saved: SavedRuntime) -> None:
-    """Put a snapshot's state into a runtime that has the same queries and no data yet."""
+    """Put a snapshot's state into an empty runtime with the same queries."""
     runtime.latest, runtime.watermark = saved.latest, saved.watermark
     runtime.counted, runtime.waiting = saved.counted, saved.waiting
     runtime.statistics = replace(saved.statistics)

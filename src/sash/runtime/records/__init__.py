@@ -1,1 +1,1 @@
-"""What outlives a session: the catalog's history, the tables, what epochs did, and the checkpoint's directory."""
+"""What outlives a session: the catalog's history, the tables, the journal of epochs, the checkpoint's directory."""

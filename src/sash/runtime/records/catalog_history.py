@@ -1,16 +1,16 @@
-"""The catalog's history: every change in order, so that any version of it can be had again.
+"""The catalog's history: every change in order, so that any version can be restored.
 
     changes   register a │ register b │ drop a │ register c │ drop b │ ..
                                                ▲ the oldest version that a recovery may ask for
     compacted register b │ register c │ drop b │ ..               versions keep their numbers
 
-With a checkpoint each change is appended to a file, with a checksum, and synced before the call that made it returns.
-A torn last line, left by a crash in the middle of an append, is a change that never returned: it is cut off. What
-undid itself before the oldest version that anybody may ask for is left out now and then, so that opening a checkpoint
-takes as long as there are queries, not as long as there were; and so are changes of rows of tables that were never to
-be seen (table_contents.py).
+With a checkpoint each change is appended to a file, with a checksum, and synced before the call that made it returns. A
+crash in the middle of an append leaves a torn last line: its call never returned, so the line is cut off. Now and then
+the history leaves out changes that undid each other before the oldest version that a recovery may need. So opening a
+checkpoint takes time for the existing queries, not for all queries that ever were. Changes of rows of tables that no
+query can see are left out, too (table_contents.py).
 
-A change costs the same however many there have been: the queries of now are kept, and whoever follows the history
+The cost of a change does not grow with the history: the current queries are kept, and a reader of the history
 (stream_queries.py) goes from one version to the next by the changes between them. Only recovery replays it all.
 """
 
@@ -37,7 +37,7 @@ from sash.storage.files import damaged, sealed, sync_directory, truncate, unseal
 logger = logging.getLogger("sash.runtime")
 
 Change = dict[str, Any]
-# So many changes are appended before it is looked again whether some can be left out.
+# After this many appended changes the history is compacted.
 COMPACT_EVERY = 1_000
 _COMPACTED = "compacted"
 
@@ -47,16 +47,16 @@ def nothing_is_old() -> int:
 
 
 class CatalogHistory:
-    """Changes in order; the version is the number of all that there ever were.
+    """Changes in order; the version is the number of all changes ever.
 
-    `oldest` gives the oldest version that may still be asked for.
+    `oldest` gives the oldest version that a recovery may need.
     """
 
     def __init__(self, path: Path | None = None, oldest: Callable[[], int] = nothing_is_old) -> None:
         self._path = path
         self.oldest = oldest
         self.changes: list[Change] = []
-        # How many were left out, and since which version none were.
+        # How many changes were left out, and the version since which all are here.
         self._gone = self._whole_since = 0
         if path is not None and path.exists():
             self._load(path)
@@ -77,7 +77,7 @@ class CatalogHistory:
             truncate(path, end)
 
     def append(self, change: Change) -> None:
-        """With a checkpoint, what cannot be written did not happen: write it here first, then do it."""
+        """Append a change. With a checkpoint, write a change first, then do it: an unwritten one did not happen."""
         if self._path is not None:
             self._write(self._path, sealed(change).encode() + b"\n")
         self.changes.append(change)
@@ -99,12 +99,12 @@ class CatalogHistory:
                     # The file may be new.
                     sync_directory(path.parent)
             except OSError:
-                # Half a line must not stand before the next one.
+                # A torn line must not stand before the next one.
                 truncate(path, end)
                 raise
 
     def _try_to_compact(self) -> None:
-        """The change has been written: a file that only stays longer than it need be is no reason to take it back."""
+        """Compact. The change has been written, so an error here only leaves the file longer than necessary."""
         try:
             self.compact()
         except CheckpointError as error:
@@ -112,7 +112,7 @@ class CatalogHistory:
             report(logger, logging.WARNING, "catalog.uncompacted", told, why=str(error))
 
     def compact(self) -> None:
-        """Leave out what undid itself before the oldest version that may be asked for."""
+        """Leave out changes that undid each other before the oldest version that a recovery may need."""
         self.look_again = len(self.changes) + COMPACT_EVERY
         old = max(0, self.oldest() - self._gone)
         lasting = without_superseded(without_undone(self.changes[:old]))
@@ -152,7 +152,7 @@ class CatalogHistory:
         return list(found)
 
     def archives(self) -> list[DeclaredArchive]:
-        """The archives that exist now, in the order in which they came."""
+        """The existing archives, in the order in which they came."""
         found: dict[str, DeclaredArchive] = {}
         for change in self.changes:
             if change["change"] == "create archive":
@@ -176,9 +176,9 @@ class CatalogHistory:
         return _queries_after(self._until(version))
 
     def changed_queries(self, since: int, until: int) -> tuple[list[str], list[RegisteredQuery]] | None:
-        """From one version to another: the names, in lower case, of queries that are gone, and those that have come.
+        """From one version to another: the lower-case names of queries that are gone, and the queries that have come.
 
-        None where that is not known: versions go back, or what was between them has been compacted.
+        None if that is not known: versions go back, or the changes between them have been compacted.
         """
         if not self._whole_since <= since <= until:
             return None
@@ -219,9 +219,9 @@ def _earlier_route(state: str) -> Route:
 
 
 def without_undone(changes: list[Change]) -> list[Change]:
-    """The changes without those that a later one undid, and without that one: they lead to the same catalog."""
+    """The changes without pairs in which the second undid the first: they lead to the same catalog."""
     found: dict[int, Change] = {}
-    # By what they are about: the changes that made it what it is.
+    # The changes of each subject that made its current state.
     made: dict[tuple[str, ...], list[int]] = {}
     for place, change in enumerate(changes):
         found[place] = change
@@ -231,7 +231,7 @@ def without_undone(changes: list[Change]) -> list[Change]:
         made.setdefault(subject, []).append(place)
         if not change["change"].startswith("drop "):
             continue
-        # With a stream go its indexes.
+        # The indexes of a stream go with the stream.
         for other in [each for each in made if each[: len(subject)] == subject]:
             for gone in made.pop(other):
                 del found[gone]
@@ -239,7 +239,7 @@ def without_undone(changes: list[Change]) -> list[Change]:
 
 
 def without_superseded(changes: list[Change]) -> list[Change]:
-    """The changes without those of rows that were changed again at the same time; no table is dropped among them."""
+    """The changes without changes of rows that were changed again at the same time; no table is dropped among them."""
     tables = {change["name"].lower(): table_of(change) for change in changes if change["change"] == "create table"}
     found: dict[int, Change | None] = {}
     for name, table in tables.items():
@@ -254,7 +254,7 @@ def _is_of_rows(change: Change, table: str) -> bool:
 
 
 def _subject(change: Change) -> tuple[str, ...] | None:
-    """What a change is about, if changes of this kind undo each other; an index is a part of its stream."""
+    """The subject of a change, if changes of this kind undo each other; an index is a part of its stream."""
     kind = change["change"].split()[-1]
     if kind == "index":
         return "stream", change["stream"].lower(), change["column"], change["kind"]

@@ -53,7 +53,7 @@ def local_directory(path: str | Path) -> Path:
 
 
 class Checkpoint:
-    """A checkpoint directory that is ours: checked, fenced, with its catalog read."""
+    """A checkpoint directory that this session owns: checked, fenced, with its catalog read."""
 
     def __init__(self, directory: str | Path) -> None:
         self._root = local_directory(directory)
@@ -105,12 +105,12 @@ class Checkpoint:
         return log
 
     def _replays(self, stream: Stream, epoch: int) -> bool:
-        """Spark has planned a micro-batch and not noted that it is done: it will bring the same one again."""
+        """Whether Spark has planned a micro-batch and not noted that it is done: Spark will bring it again."""
         spark = self.spark_directory(stream)
         return (spark / "offsets" / str(epoch)).exists() and not (spark / "commits" / str(epoch)).exists()
 
     def _oldest_version(self) -> int:
-        """The oldest version of the catalog that the recovery of a stream may ask for."""
+        """The oldest version of the catalog that the recovery of a stream may need."""
         streams = [stream_of(change) for change in self.history.streams().values()]
         logs = [self._logs.get(stream.directory) for stream in streams]
         versions = [0 if log is None or log.oldest_version is None else log.oldest_version for log in logs]
@@ -120,7 +120,7 @@ class Checkpoint:
         return WindowFiles(self._root / "streams" / stream.directory / "window", durable=True)
 
     def pane_directory(self, stream: Stream) -> Path:
-        """Where the panes of tables in the cluster are."""
+        """The directory of panes of tables in the cluster."""
         return self._root / "streams" / stream.directory / "panes"
 
     def spark_directory(self, stream: Stream) -> Path:
@@ -135,14 +135,14 @@ class Checkpoint:
         return self._root / "archives"
 
     def unwritten(self, query: str, serial: int, sink: str) -> Path:
-        """Where answers wait that a sink would not take."""
+        """The directory of answers that a sink would not take."""
         return self._root / "unwritten" / f"{query.lower()}-{serial}" / sink
 
     def forget_unwritten(self, query: str, serial: int) -> None:
         remove(self._root / "unwritten" / f"{query.lower()}-{serial}")
 
     def forget(self, stream: Stream) -> None:
-        """A dropped stream's files are of no use to a later one of the same name."""
+        """Remove a dropped stream's files: a later stream of the same name must not find them."""
         self._logs.pop(stream.directory, None)
         for directory in (self._root / "streams" / stream.directory, self.spark_directory(stream)):
             remove(directory)

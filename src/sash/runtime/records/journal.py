@@ -6,9 +6,9 @@
 A log has the entries of one family: of a stream (`STREAM`), of a continuous plan (`PLAN`), of a set operation (`SET`)
 or of a group of aggregates over a join (`JOIN`). Each kind of entry and of snapshot is a dataclass in this file. The
 fields are the format: a fact has the name of its field and is read by the type of the field, a table has the name in
-the field's metadata. No other module knows these names. Whoever changes a field changes FORMAT.
+the field's metadata. No other module knows these names. A change of a field is a change of FORMAT.
 
-Schedulers and the windows of set operations are parts of snapshots and write JSON of their own.
+Schedulers and the windows of set operations are parts of snapshots and write their own JSON.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Journal:
         return self._log is not None
 
     def intend(self, epoch: int, version: int) -> int:
-        """The catalog version that a micro-batch is to see: that of its first attempt, else the given one."""
+        """The catalog version of a micro-batch: that of its first attempt, else the given one."""
         return version if self._log is None else self._log.intend(epoch, version)
 
     def append(self, entry: JournalEntry) -> None:
@@ -99,11 +99,11 @@ class Journal:
 
 # -- fields as facts and tables --------------------------------------------------------------------------
 
-# Metadata of a field whose facts and tables are written among those of the dataclass that has the field.
+# Metadata of a field whose facts and tables are written among those of the enclosing dataclass.
 _FLAT: Mapping[str, Any] = {"flat": True}
 # Metadata of tables that are written by their place instead of a name.
 _PLACED: Mapping[str, Any] = {"table": None}
-# The log writes these fields beside the facts.
+# The log writes these fields apart from the facts.
 _HEAD = ("epoch", "version")
 _NO_TABLES: Mapping[str, pa.Table] = {}
 
@@ -190,7 +190,7 @@ def _typed(hint: Any, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class ReplayedSettings:
-    """The settings that decide what is stored and who is answered. Recovery applies an entry with its own settings."""
+    """The settings that decide what is stored and who is answered. Recovery applies an entry with its settings."""
 
     policy: str
     share_predicates: str
@@ -203,7 +203,7 @@ class ReplayedSettings:
         return cls(now.policy, now.share_predicates, now.max_groups, now.max_rows, now.cluster_groups)
 
     def over(self, now: Settings) -> Settings:
-        """The settings of now with these in their place."""
+        """The current settings, with these in their place."""
         return replace(now, **vars(self))
 
 
@@ -215,7 +215,7 @@ class JumpedTuples(NamedTuple):
 
 
 class ServiceStep(StrEnum):
-    """What a service did: all of it, or one step of an execution beside slides (periodic/beside.py)."""
+    """The kind of a service: a whole one, or one step of an execution beside slides (periodic/beside.py)."""
 
     WHOLE = "whole"
     BEGIN = "begin"
@@ -238,7 +238,7 @@ class GroupService(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterChanges:
-    """What an epoch did to pane tables in the cluster.
+    """The effect of an epoch on pane tables in the cluster.
 
     `moved` are the directories of tables that have moved there, and `moved_files` their files. `pane_files` are the
     files that the micro-batch has written. `failed_there` has queries that failed in a job: as of when, and why.
@@ -254,7 +254,7 @@ class ClusterChanges:
 class StreamEntry:
     """The fields of every entry of a stream; `epoch` is the last micro-batch.
 
-    `failed` has queries, by serial number, of which an expression has failed in Spark, and why. For row-based windows,
+    `failed` has queries, by serial number, whose expressions have failed in Spark, and why. For row-based windows,
     `counted` are the partials of tuples that got their numbers, and `pending` the tuples that have no number yet.
     """
 
@@ -413,20 +413,20 @@ STREAM: Family[StreamEntry, StreamSnapshot] = Family(StreamEntry.read, StreamSna
 
 
 class Beginning(NamedTuple):
-    """Of one stream, for one plan: where the plan's tuples begin, and up to where others came before the plan."""
+    """For one stream and one plan: where the plan's tuples begin, and up to where earlier ones were missed."""
 
     origin: Micros | None = None
     missed: Micros | None = None
 
     @property
     def since(self) -> Micros | None:
-        """From when on all tuples are here; None before the first."""
+        """From when on all tuples are here; None before the first tuple."""
         return self.origin if self.origin is None or self.missed is None else max(self.origin, self.missed)
 
 
 @dataclass
 class PlanProgress:
-    """What a plan has taken of each stream, and how far its time has gone: what a commit writes."""
+    """What a plan has taken of each stream, and how far its time has gone; a commit writes it."""
 
     low: Micros = BEGINNING
     number: int = 0
@@ -436,17 +436,17 @@ class PlanProgress:
     ended: list[str] = field(default_factory=list)
     manifests: dict[str, Manifest] = field(default_factory=dict)
     late: int = 0
-    # Of each stream's last micro-batch, how many tuples came too late: asked for again when it is replayed.
+    # How many tuples of each stream's last micro-batch came too late: a replay asks again.
     missed: dict[str, int] = field(default_factory=dict)
     failed: str | None = None
-    # Since when the tuples of each stream are here.
+    # Since when the plan has the tuples of each stream.
     begun: dict[str, Beginning] = field(default_factory=dict)
-    # The queries that have had an answer, by their serial numbers. Entries have them where they are others than in
-    # the entry before; earlier checkpoints never.
+    # The serial numbers of queries that have had an answer. An entry has them only if they differ from the entry
+    # before; earlier checkpoints do not have them.
     answered: list[int] | None = None
 
     def since(self, before: PlanProgress) -> PlanProgress:
-        """What an entry has, after another one."""
+        """The part of the progress that an entry writes after another one."""
         return replace(self, answered=None) if self.answered == before.answered else self
 
     def after(self, before: PlanProgress) -> PlanProgress:
@@ -454,7 +454,7 @@ class PlanProgress:
         return replace(self, answered=before.answered) if self.answered is None else self
 
     def following(self) -> PlanProgress:
-        """The same, of the next epoch, to be changed."""
+        """A copy for the next epoch, which the epoch changes."""
         return replace(
             self,
             number=self.number + 1,
@@ -467,7 +467,7 @@ class PlanProgress:
         )
 
     def complete_from(self, needed: Iterable[Reach]) -> Micros | None:
-        """The first time as of which answers that look back so far are complete."""
+        """The first time as of which answers with this reach are complete."""
         since = {name: each.since for name, each in self.begun.items() if each.since is not None}
         return complete_from(needed, since, [name for name, each in self.begun.items() if each.missed is None])
 
@@ -540,7 +540,7 @@ class SetSnapshot:
 
 
 class GroupMember(NamedTuple):
-    """A query of a group as it is written down; `groups` is how many groups it was expected to have."""
+    """A query of a group in its file; `groups` is the expected number of groups."""
 
     serial: int
     name: str
@@ -550,9 +550,9 @@ class GroupMember(NamedTuple):
 
 @dataclass(frozen=True)
 class JoinEntry:
-    """An epoch of a group: what the join brought, and who has come (`entered`) and gone (`left`) before it.
+    """An epoch of a group: the results of the join, and the queries that came (`entered`) and went (`left`) before it.
 
-    `policy` and `most_groups` are the settings of then.
+    `policy` and `most_groups` are the settings of the epoch.
     """
 
     progress: PlanProgress

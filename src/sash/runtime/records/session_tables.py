@@ -1,9 +1,9 @@
-"""The tables of a session: their changes in event time, and what running plans have seen of them.
+"""The tables of a session: their changes in event time, and how far running plans have read them.
 
-A change takes effect at an event time. What a plan has processed cannot change any more, so a change comes after the
-instants that every plan which reads the table has processed or is processing: a plan says how far it goes when it
-asks for the contents, under the lock that a change takes. Neither waits for the other. The pass of periodic queries
-does not know beforehand how far it goes: there a change waits for the micro-batch, and comes after its last tuple.
+A change takes effect at an event time. It cannot change instants that a plan has processed. So it comes after the
+instants that every plan which reads the table has processed or is processing: a plan says how far it goes when it asks
+for the contents, under the lock that a change takes. Neither waits for the other. The pass of periodic queries does not
+know beforehand how far it goes: there a change waits for the micro-batch, and comes after its last tuple.
 
 With a checkpoint, changes are part of the catalog's history: a restart finds the same versions.
 """
@@ -26,7 +26,7 @@ from sash.runtime.records.table_contents import Key, TableContents, decoded, enc
 
 
 class Tables:
-    """Keeps catalog and history in step with the contents; the session's lock is held by who changes the catalog."""
+    """Keeps catalog and history in step with the contents. To change the catalog, hold the session's lock."""
 
     def __init__(self, catalog: Catalog, history: CatalogHistory) -> None:
         self._catalog = catalog
@@ -41,7 +41,7 @@ class Tables:
         self._restored |= self.contents.keys()
 
     def _repeat(self, change: Change) -> None:
-        """A change of the history."""
+        """Apply a change of the history."""
         name = change["name"].lower() if "name" in change else ""
         if change["change"] == "create table":
             table = table_of(change)
@@ -78,7 +78,7 @@ class Tables:
 
     def drop(self, name: str) -> None:
         table = self._catalog.check_unread_table(name)
-        # First: what cannot be written does not happen.
+        # The history comes first: if it cannot be written, nothing happens.
         self._history.append({"change": "drop table", "name": table.name})
         self._catalog.drop_table(table.name)
         for known in (self.contents, self._reached):
@@ -91,7 +91,7 @@ class Tables:
             return {contents.table.name: len(contents) for contents in self.contents.values()}
 
     def read(self, wanted: Mapping[str, Sequence[str]], low: Micros, high: Micros) -> dict[str, RowVersions]:
-        """What a plan that processes low <= t < high needs of some columns of some tables; later changes come after."""
+        """The columns of tables that a plan needs for low <= t < high; later changes come after these instants."""
         found = {}
         with self._lock:
             for name, columns in wanted.items():
@@ -110,7 +110,7 @@ class Tables:
         return versions.rows.filter(pa.array(there))
 
     def all_versions(self, lookups: Iterable[Lookup]) -> dict[Lookup, RowVersions]:
-        """What the tuples of a micro-batch may find, whatever their times."""
+        """All versions of rows that the tuples of a micro-batch may find, whatever their times."""
         with self._lock:
             return {lookup: self.contents[lookup.table.name.lower()].versions for lookup in lookups}
 
@@ -136,15 +136,15 @@ class Tables:
             contents.apply(rows, when, delete=delete)
 
     def _is_repeated(self, contents: TableContents, rows: pa.Table, keys: list[Key]) -> bool:
-        """After a restart a program may say again with what a table began."""
+        """Whether a program inserts the same first rows again, after a restart."""
         name = contents.table.name.lower()
         return name in self._said_again and contents.began_with(rows, keys, BEGINNING)
 
 
 def _time(contents: TableContents, keys: list[Key], at: Micros | None, processed: Micros) -> Micros:
-    """When a change takes effect: as early as it can without a time, else then, unless that is too early."""
+    """When a change takes effect: at `at`, unless that is too early; without `at`, as early as possible."""
     table = contents.table
-    # A tuple looks for what was there before it: a change just before the first tuple that comes is early enough.
+    # A tuple finds the rows that were there before it: a change just before the first new tuple is early enough.
     earliest = processed if table.retroactive else processed - 1
     last = contents.last_change(keys)
     if at is None:

@@ -3,8 +3,8 @@
     history    .. │ register a │ register b │ drop a │ register c │ ..
                                ▲ version: a             ▲ go_to: gone a, come b
 
-A stream goes from the version of one micro-batch to that of the next. That takes as long as there are changes in
-between, not as long as there are queries.
+A stream goes from the version of one micro-batch to that of the next. The cost is that of the changes in between, not
+of all queries.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T", bound=SerialQuery)
 
 
 class StreamQueries(Generic[T]):
-    """`wants` says which registrations these are, `compile` what they are compiled to.
+    """`wants` selects registrations, and `compile` compiles them.
 
     `lock` is the catalog's: nothing is registered meanwhile.
     """
@@ -54,7 +54,7 @@ class StreamQueries(Generic[T]):
             return list(self._by_name.values())
 
     def go_to(self, version: int) -> tuple[list[T], list[T]]:
-        """The queries that are gone since the version that was asked for last, and those that have come."""
+        """Go from the last version to this one; the result is the queries that are gone, and those that have come."""
         if version == self._version:
             return [], []
         with self._lock:

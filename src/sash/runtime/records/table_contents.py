@@ -1,18 +1,18 @@
-"""What a table holds and has held: versions of its rows, one after the other for each key.
+"""The contents of a table, now and before: versions of its rows, one after the other for each key.
 
     upsert 80 at u ──► the version of 80 ends at u, another begins        (a new key: it only begins)
     delete 80 at u ──► the version of 80 ends at u
 
-The changes of one row come in order of time; those of different rows need not.
+The changes of one row come in order of time; changes of different rows need not.
 
-A change that nobody can ever see is left out: the row was changed again at the same event time.
+A change that no query can see is left out: the row was changed again at the same event time.
 
     insert 80 http at 5 │ update 80 web at 9 │ update 80 www at 9 │ ..      at no time was 80 web
                           left out
 
-What a row was for a while stays, however old: a stream that is created later may bring tuples of that time. So does the
-first version of each row, by which a program is recognised that says again with what a table began. Versions keep their
-numbers, by which plans know rows: the change behind one that is left out says how many numbers to skip.
+A row that was valid for a while stays, however old: a stream that is created later may bring tuples of that time. The
+first version of each row stays, too: by it Sash recognises a program that inserts the first rows again. Versions keep
+their numbers, by which plans know rows: the change behind an omitted one says how many numbers to skip.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from sash.core.versions import RowVersions
 if TYPE_CHECKING:
     import pandas as pd
 
-Given: TypeAlias = "Sequence[Mapping[str, Any]] | pa.Table | pd.DataFrame"
+TableRows: TypeAlias = "Sequence[Mapping[str, Any]] | pa.Table | pd.DataFrame"
 Key = tuple[Any, ...]
 
 
@@ -42,7 +42,7 @@ def key_schema(table: Table) -> pa.Schema:
     return pa.schema([table.schema.field(name) for name in table.key])
 
 
-def as_rows(given: Given, table: Table, schema: pa.Schema) -> pa.Table:
+def as_rows(given: TableRows, table: Table, schema: pa.Schema) -> pa.Table:
     """The columns of a schema out of a list of dicts, an Arrow table or a pandas DataFrame, in the table's types."""
     try:
         if isinstance(given, pa.Table):
@@ -69,7 +69,7 @@ def _from_dicts(given: Sequence[Mapping[str, Any]], table: Table, schema: pa.Sch
 
 
 def _spelt(names: Sequence[str], table: Table, schema: pa.Schema) -> dict[str, str]:
-    """How the rows spell each column that is needed; unknown and missing ones are mistakes."""
+    """How the rows spell each needed column; an unknown or missing column is an error."""
     unknown = next((name for name in names if table.column(name) is None), None)
     if unknown is not None:
         hint = nearest(unknown, table.schema.names)
@@ -82,7 +82,7 @@ def _spelt(names: Sequence[str], table: Table, schema: pa.Schema) -> dict[str, s
 
 
 def keys_of(rows: pa.Table, table: Table) -> list[Key]:
-    """The rows' keys; each once, and without NULL."""
+    """The rows' keys, checked: each once, and without NULL."""
     columns = [rows[name].to_pylist() for name in table.key]
     keys = list(zip(*columns, strict=True))
     if any(value is None for key in keys for value in key):
@@ -109,7 +109,7 @@ def as_time(at: datetime | Micros | None) -> Micros | None:
 
 
 def encoded(rows: pa.Table) -> str:
-    """Rows without their schema, which the table has."""
+    """Rows as text, without the schema, which the table has."""
     (batch,) = rows.combine_chunks().to_batches()
     return base64.b64encode(batch.serialize().to_pybytes()).decode()
 
@@ -122,7 +122,7 @@ Change = dict[str, Any]
 
 
 def superseded(changes: list[tuple[int, Change]], table: Table) -> dict[int, Change | None]:
-    """Of all changes of a table's rows, by their places: which go (None), and which are said differently then."""
+    """For all changes of a table's rows, by place: the changes that go (None), and those that are rewritten then."""
     keys = [_keys(change, table) for _, change in changes]
     gone = _gone([change["at"] for _, change in changes], keys)
     found: dict[int, Change | None] = {}
@@ -140,7 +140,7 @@ def superseded(changes: list[tuple[int, Change]], table: Table) -> dict[int, Cha
 
 
 def _gone(times: list[int], keys: list[list[Key]]) -> list[bool]:
-    """Which changes are of rows only that were there before, and were changed again at the same time."""
+    """Which changes only have rows that existed before and were changed again at the same time."""
     last = dict[Key, int]()
     again = [0] * len(times)
     known = [0] * len(times)
@@ -160,7 +160,7 @@ def _keys(change: Change, table: Table) -> list[Key]:
 
 
 class TableContents:
-    """Versions are numbered in the order in which they were given."""
+    """Versions are numbered in the order in which they came."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -175,16 +175,16 @@ class TableContents:
         self._versions: RowVersions | None = None
 
     def __len__(self) -> int:
-        """How many rows it has, after all changes."""
+        """How many rows the table has, after all changes."""
         return len(self._current)
 
     def last_change(self, keys: list[Key]) -> tuple[Micros, Key] | None:
-        """The latest of the changes that some rows have had, and whose it was."""
+        """The latest change of some rows, and the row's key."""
         times = [(self.changed[key], key) for key in keys if key in self.changed]
         return max(times, key=lambda each: each[0], default=None)
 
     def check(self, kind: str, keys: list[Key]) -> None:
-        """Whether the rows may be inserted, updated, upserted or deleted."""
+        """Check that the rows may be inserted, updated, upserted or deleted."""
         name = self.table.name
         for key in keys:
             exists = key in self._current
@@ -199,20 +199,20 @@ class TableContents:
                 )
 
     def completed(self, rows: pa.Table, keys: list[Key]) -> pa.Table:
-        """Rows with the key and some columns, the others as they are now."""
+        """Rows with the key and some columns, completed from the current rows."""
         now = self.rows_at([self._current[key] for key in keys])
         found = [{**old, **new} for old, new in zip(now, rows.to_pylist(), strict=True)]
         return pa.Table.from_pylist(found, self.table.schema)
 
     def different(self, rows: pa.Table, keys: list[Key]) -> pa.Table:
-        """The rows that are not in the table as they are."""
+        """The rows that differ from the table's."""
         known = [key for key in keys if key in self._current]
         now = dict(zip(known, self.rows_at([self._current[key] for key in known]), strict=True))
         wanted = [now.get(key) != row for key, row in zip(keys, rows.to_pylist(), strict=True)]
         return rows.filter(pa.array(wanted, pa.bool_()))
 
     def began_with(self, rows: pa.Table, keys: list[Key], beginning: Micros) -> bool:
-        """Whether all these rows were the first of their keys, from the beginning."""
+        """Whether each of these rows was the first version of its key, from the beginning."""
         places = [self.first[key] for key in keys if key in self.first]
         if len(places) < len(keys) or any(self._begin[place] > beginning for place in places):
             return False
@@ -229,7 +229,7 @@ class TableContents:
         self._versions = None
 
     def skip(self, versions: int) -> None:
-        """So many versions were given that never were, and that the history has left out."""
+        """Skip the numbers of versions that the history has left out."""
         self.next_number += versions
 
     def _append(self, rows: pa.Table, keys: list[Key], at: Micros) -> None:

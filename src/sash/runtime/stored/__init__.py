@@ -1,1 +1,1 @@
-"""Rows that streams keep: stored windows with their indexes, and what goes to archives."""
+"""Rows that streams keep: stored windows with their indexes, and rows for archives."""

@@ -1,11 +1,11 @@
-"""An archive that a session keeps: what comes to it, when it is updated, how it is read.
+"""An archive of a session: its deliveries, its updates and its readers.
 
     rows of a stream's micro-batch ──Spark──┐
     a query's answers or changes ───────────┴──► inbox ──► update of the archive, when time passes a multiple of
                                                            UPDATE EVERY and all of that interval is here
 
-Whoever asks sees both, so that nothing waits for an update to be seen. Deliveries may come twice after a crash
-(archive/inbox.py). An update that fails leaves everything as it was and is tried again with the next one.
+A question reads both, so it sees rows before the next update. Deliveries may come twice after a crash
+(archive/inbox.py). A failed update changes nothing and is tried again with the next one.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("sash.runtime")
 
-# From here on Spark rewrites sub-indices: this process would need several times as much memory.
+# From this size on Spark rewrites sub-indices: this process would need several times as much memory.
 SPARK_FROM_BYTES = 64 * 2**20
-# A file of the inbox for so many rows of a micro-batch, at most.
+# The most rows of a micro-batch in one file of the inbox.
 ROWS_PER_FILE = 500_000
 # Before every event time.
 _NEVER_YET: Micros = -(2**62)
 
 
 class ArchiveFeed:
-    """One at a time delivers and updates; anybody reads meanwhile, and waits for none of them."""
+    """One thread at a time delivers and updates; any thread reads meanwhile, and waits for neither."""
 
     def __init__(self, declared: DeclaredArchive, archive: Archive, spark: Callable[[], SparkSession]) -> None:
         self.declared = declared
@@ -57,20 +57,20 @@ class ArchiveFeed:
         self._spark = spark
         self.inbox = Inbox(archive.directory, archive.spec)
         self._writing = threading.RLock()
-        # Of whom files of the inbox are read.
+        # How many readers read files of the inbox.
         self._readers = 0
         self._counting = threading.Lock()
-        # Everything up to here has come.
+        # Everything up to this time has come.
         self.now: Micros = self._latest()
         self.error: str | None = None
-        # An update that fails is tried again with the next one.
+        # The time of a failed update, which is tried again with the next one.
         self._failed: Micros | None = None
         self._is_closed = False
 
     def _latest(self) -> Micros:
-        """Answers come in the order of their times.
+        """The time up to which everything has come. Answers come in the order of their times.
 
-        Of a stream more may come before its last tuple, and changes may come again, divided otherwise.
+        Tuples of a stream may come out of order, and changes may come again, divided otherwise.
         """
         latest = _NEVER_YET if self._updated is None else self._updated
         in_order = not self.declared.of_stream and not self.declared.of_changes
@@ -83,7 +83,7 @@ class ArchiveFeed:
     # -- what comes ------------------------------------------------------------------------------------
 
     def take_batch(self, rows: DataFrame, stream: Stream, epoch: int, number: int) -> None:
-        """A micro-batch of the stream, of so many rows; one that comes again after a crash has the same epoch."""
+        """Take a micro-batch of `number` rows; a micro-batch that comes again after a crash has the same epoch."""
         from sash.spark.archive_frames import lifetime_sql, write_rows
 
         column = self.declared.lifetime_column
@@ -95,7 +95,7 @@ class ArchiveFeed:
             try:
                 files = max(1, number // ROWS_PER_FILE)
                 write_rows(rows, stream, lifetime, self._updated, self.inbox.place(epoch), files)
-                # Before the micro-batch is committed: Spark will not bring it again.
+                # Before the commit of the micro-batch: Spark will not bring it again.
                 self.inbox.sync(epoch)
             except Exception as error:
                 raise ArchiveError(
@@ -104,9 +104,9 @@ class ArchiveFeed:
                 ) from error
 
     def take_answer(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
-        """An answer of a periodic query: its rows live for the archive's lifetime, from `as_of` on.
+        """Take an answer of a periodic query: its rows live for the archive's lifetime, from `as_of` on.
 
-        Over a window of rows several answers, told apart by `rows`, may have the same time.
+        Several answers over a window of rows may have the same time; `rows` tells them apart.
         """
         time = to_micros(as_of)
         stamps = np.full(len(table), time, dtype=np.int64)
@@ -119,9 +119,9 @@ class ArchiveFeed:
             self.advance(time if rows is None else time - 1)
 
     def take_changes(self, as_of: datetime, table: pa.Table) -> None:
-        """Results of a continuous query, each of which lives until its own expiry.
+        """Take results of a continuous query; each lives until its own expiry.
 
-        After a crash some may come again, in another division: then all that came from there on does.
+        After a crash results may come again, in another division: then all results from there on do.
         """
         ts = np.asarray(table[TS].cast(pa.int64()))
         exp = np.asarray(table[EXP].cast(pa.int64()).fill_null(NEVER))
@@ -143,16 +143,16 @@ class ArchiveFeed:
             self.inbox.put(number, records)
 
     def begin_anew(self) -> None:
-        """What waits was delivered by somebody else, whose deliveries had numbers of their own."""
+        """Drop the waiting deliveries: they came from another query, with its own numbers."""
         with self._writing:
             self.inbox.clear()
 
     # -- updates ---------------------------------------------------------------------------------------
 
     def advance(self, now: Micros, *, wait: bool = True) -> None:
-        """Everything up to a time has come: the archive is updated if an interval is over.
+        """Everything up to a time has come: update the archive if an interval is over.
 
-        Who may not `wait` leaves it to whoever is at work.
+        A caller that may not `wait` leaves the update to the thread that is updating.
         """
         if not self._writing.acquire(blocking=wait):
             return
@@ -172,7 +172,7 @@ class ArchiveFeed:
                 self.archive.retune(writer)
         except Exception as error:
             if self.error is None:
-                told = "archive %(archive)s cannot be updated; what it has stays, and it is tried again"
+                told = "archive %(archive)s cannot be updated; its rows stay, and the update is tried again"
                 report(logger, logging.ERROR, "archive.failed", told, exception=True, archive=self.declared.name)
             self.error, self._failed = first_line(error), due
             return
@@ -211,7 +211,7 @@ class ArchiveFeed:
                 )  # fmt: skip
 
     def _writer(self, size: int) -> AbstractContextManager[SparkWriter | None]:
-        """Spark, for what is large or where executors are elsewhere; None is Arrow."""
+        """Spark, for large sub-indices or remote executors; None means Arrow."""
         from sash.spark.archive_frames import SparkWriter
         from sash.spark.stored_rows import is_local
 
@@ -233,23 +233,23 @@ class ArchiveFeed:
     # -- questions -------------------------------------------------------------------------------------
 
     def probe(self, keys: pa.Array) -> tuple[pa.Table, Micros | None]:
-        """The rows with one of the keys, and as of when."""
+        """The rows with one of the keys, and their time."""
         spec = self.archive.spec
         columns = [*spec.schema.names, EXPIRES]
         with self._reading():
             while True:
-                # In this order: an update is never ahead of time.
+                # In this order: `now` is never behind an update.
                 updated, now = self._updated, self.now
                 stored = self.archive.probe(keys, columns=columns)
                 waiting = self.inbox.waiting(updated, now).read(spec, equals_any(as_keys(keys, spec), spec.key))
-                # An update in between has moved records from the one to the other.
+                # Between the two reads an update may have moved records.
                 if self._updated == updated:
                     found = pa.concat_tables([stored, waiting.select(columns)]).filter(expires_after(now))
                     return found.select(spec.schema.names), _known(now)
 
     @contextmanager
     def scanning(self, spark: SparkSession) -> Iterator[tuple[DataFrame, Micros | None]]:
-        """All rows as a DataFrame, and as of when; no file of them goes before the end of the `with`."""
+        """All rows as a DataFrame, and their time; their files stay until the end of the `with`."""
         from sash.plan.expressions import quoted
         from sash.spark.archive_frames import alive, inserted_between, read_files
 
@@ -263,7 +263,7 @@ class ArchiveFeed:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """No file of the inbox goes inside."""
+        """Inside, no file of the inbox is removed."""
         with self._counting:
             self._readers += 1
         try:
@@ -294,7 +294,7 @@ class ArchiveFeed:
         }
 
     def close(self) -> None:
-        """Nothing comes any more; waits for the update at work."""
+        """Take no more deliveries; wait for a running update."""
         with self._writing:
             self._is_closed = True
             self.archive.close()

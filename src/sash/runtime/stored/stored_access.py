@@ -1,18 +1,18 @@
-"""How the windows of a question are read out of what is stored, all of one stream as of one time.
+"""How the windows of a question are read from stored rows, all windows of one stream as of one time.
 
 An index finds the rows of a window where it helps, else all of them are read:
 
     ByValue    WHERE x.src = 42           the rows that have the constants
-    ByProbe    WHERE x.k = y.k            the rows of y with values that the rows of x have, which were found before
+    ByProbe    WHERE x.k = y.k            the rows of y that have values of the rows of x, which were found before
     ByOrder    ORDER BY length LIMIT 5    the first rows in the order of the index
     ByPlace    ORDER BY length, ts        all rows, with their places in that order
 
-Spark is given these rows instead of all, and the same statement: an index leaves out only what cannot matter. With
-places the statement is without ORDER BY, and the answer is put in order here. EXPLAIN tells what is chosen here. A
-probe is tried: whether it helps, the number of values says once they are known.
+Spark gets these rows instead of all, and the same statement: an index leaves out only rows that cannot matter. With
+places the statement has no ORDER BY, and the answer is sorted here. EXPLAIN prints the choices of this module. Whether
+a probe helps depends on the number of values, which is known only when it is tried.
 
-A stream of which an index serves a window is read through its indexes, which see one state of it; any other by a scan
-of its sub-windows, as the isolation level says. Windows are cut out of the rows later, when it is known as of when.
+If an index serves a window of a stream, the stream is read through its indexes, which see one state; any other stream
+by a scan of its sub-windows, as the isolation level says. Windows are cut out of the rows when their time is known.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ Access = ByValue | ByProbe | ByOrder | ByPlace
 
 
 def choose_access(question: StoredQuestion, indexes_of: IndexesOf) -> dict[str, Access | None]:
-    """By view, in the order in which windows are read: stream by stream, and what others are probed with first."""
+    """The access by view, in reading order: stream by stream, windows whose values probe others before those."""
     windows = question.windows
     streams = {reading.stream.name: indexes_of(reading.stream) for reading in windows.values()}
     direct = {
@@ -77,7 +77,7 @@ def choose_access(question: StoredQuestion, indexes_of: IndexesOf) -> dict[str, 
     chosen: dict[str, Access | None] = {}
 
     def comes_later(name: str) -> tuple[bool, bool]:
-        """Streams without indexes are probed by nobody, those with constants by few."""
+        """Streams without indexes cannot be probed and come first; then those with constants, which have few rows."""
         constants = (isinstance(direct[view], ByValue) for view in windows if windows[view].stream.name == name)
         return streams[name] is not None, not any(constants)
 
@@ -103,7 +103,7 @@ def by_stream(question: StoredQuestion, views: Collection[str]) -> Mapping[str, 
 def _direct(
     reading: StoredReading, indexes: KeptIndexes | None, streams: int, sorting: WindowOrder | None
 ) -> Access | None:
-    """Without other windows."""
+    """The access that needs no other window."""
     if indexes is None:
         return None
     found = indexes.row_index(reading.sought)
@@ -112,7 +112,7 @@ def _direct(
     if sorting is not None:
         return _by_place(reading, indexes, sorting)
     leading = reading.leading
-    # Of several streams it is only known when all are read as of when their windows are, and so which rows are first.
+    # With several streams the time of their windows is known only when all are read, and so are the first rows.
     if leading is None or streams > 1 or not indexes.is_few(leading.count):
         return None
     index = indexes.known([leading.column])
@@ -120,7 +120,7 @@ def _direct(
 
 
 def sorting_column(reading: StoredReading, sorting: WindowOrder) -> str | None:
-    """The column an index on which would give rows their places, if one could."""
+    """The column whose index would give rows their places, if there is one."""
     types = [reading.stream.schema.field(term.column).type for term in sorting.terms]
     return sorting.terms[0].column if reading.reach is not None and all(map(can_be_indexed, types)) else None
 
@@ -134,7 +134,7 @@ def _by_place(reading: StoredReading, indexes: KeptIndexes, sorting: WindowOrder
 
 
 def _probe(reading: StoredReading, indexes: KeptIndexes | None, before: Collection[str]) -> ByProbe | None:
-    """With the values of a window that is read before, and whose rows are here."""
+    """Probe with the values of a window that is read before, and whose rows are here."""
     fitting = [
         (index, link)
         for link in reading.links
@@ -144,7 +144,7 @@ def _probe(reading: StoredReading, indexes: KeptIndexes | None, before: Collecti
 
 
 def _rank(way: Access | None, reading: StoredReading) -> tuple[int, int]:
-    """Which of the windows of a stream is read next: the one with fewest rows, as far as that can be told."""
+    """The order in which the windows of a stream are read: those with fewest rows first, by estimate."""
     order = 0 if isinstance(way, ByValue) else 1 if way is not None else 2
     return order, reading.reach or 0
 
@@ -160,7 +160,7 @@ def common_time(stored: Iterable[StoredRows]) -> Micros | None:
 
 
 def read_question(question: StoredQuestion, kept: Mapping[str, KeptWindow]) -> dict[str, StoredRows]:
-    """What each window is cut out of, by view. A stream that is read twice is read once, as of one time."""
+    """The rows that each window is cut out of, by view. A stream with two windows is read once, as of one time."""
     by_name = {each.stream.name: each for each in kept.values()}
     indexes = {name: each.indexes if each.has_begun else None for name, each in by_name.items()}
     access = choose_access(question, lambda stream: indexes[stream.name])
@@ -188,7 +188,7 @@ def having(sought: Sequence[SoughtValues], rows: pa.Table) -> pa.Table:
 
 @dataclass
 class _Reader:
-    """Where there are `several` streams, all that is stored is read: only then it is known as of when."""
+    """With `several` streams all stored rows are read: only then the common time is known."""
 
     question: StoredQuestion
     access: Mapping[str, Access | None]
@@ -210,7 +210,7 @@ class _Reader:
         known = [reach for reach in reaches if reach is not None]
         reach = None if self.several or len(known) < len(reaches) else max(known)
         sought = self.question.windows[views[0]].sought if len(views) == 1 else ()
-        # Files are not looked into here: Spark finds what is sought in them.
+        # This process does not read files: Spark finds the sought rows in them.
         wanted = partial(having, sought) if sought and kept.files is None else None
         return dict.fromkeys(views, read_stored(kept, reach, wanted))
 
@@ -240,13 +240,13 @@ class _Reader:
         return state.rows()
 
     def _values(self, link: Link, stored: StoredRows) -> pa.Array:
-        """What a window is probed with: of rows that are in the other window, as far as that is known."""
+        """The values that a window is probed with: those of rows in the other window, as far as known."""
         reading = self.question.windows[link.other]
         rows = stored.rows if self.several else window_rows(reading, stored, stored.as_of)[0]
         return having(reading.sought, rows)[link.other_column].unique().drop_null()
 
     def _leading(self, view: str, kept: KeptWindow, state: KeptIndexes, way: ByOrder) -> pa.Table:
-        """The first rows of the index until there are enough of the window, which may be a part of what is stored."""
+        """The first rows of the index, until the window, which may be a part of the stored rows, has enough."""
         least = way.leading.count
         while state.is_few(least):
             rows = state.leading(way.index, way.leading, least)
@@ -261,14 +261,14 @@ class _Reader:
 
 
 def window_rows(reading: StoredReading, stored: StoredRows, as_of: Micros) -> tuple[pa.Table, bool]:
-    """The rows of a window as of a time, in the order of time, and whether these are all that it may hold."""
+    """The rows of a window as of a time, in the order of time, and whether the window is complete."""
     times, window = np.asarray(stored.rows[TIME]), reading.window
     if not reading.by_rows:
         wanted = _in_time(reading, times, as_of)
         return stored.rows.filter(pa.array(wanted)), is_complete(stored, 0 if reading.now else window.reach, as_of)
     rows = stored.rows.filter(pa.array(by_then(reading, times, as_of)))
     if reading.partition:
-        # However few rows a partition has, there may have been more.
+        # A partition with few rows may have had more rows before.
         return rows.filter(pa.array(_last_of_each(rows, reading))), False
     stop = max(0, len(rows) - window.lag)
     start = max(0, stop - window.length)
@@ -276,7 +276,7 @@ def window_rows(reading: StoredReading, stored: StoredRows, as_of: Micros) -> tu
 
 
 def in_places(found: pa.Table, place: str) -> pa.Table:
-    """Rows in the order of their places, without these: the last column has them. No two rows have the same one.
+    """Rows in the order of their places, without the last column, which has the places. All places differ.
 
     >>> in_places(pa.table({"v": ["c", "a", "b"], "_place": [9, 2, 5]}), "_place")["v"].to_pylist()
     ['a', 'b', 'c']
@@ -290,7 +290,7 @@ def in_places(found: pa.Table, place: str) -> pa.Table:
 
 
 def without_places(found: pa.Table, place: str) -> pa.Table:
-    """All columns but those of this name; there are two where SELECT * has given one, too."""
+    """All columns but those of this name; there are two if SELECT * has given one, too."""
     return found.select([number for number, name in enumerate(found.schema.names) if name != place])
 
 
@@ -310,7 +310,7 @@ def _in_time(reading: StoredReading, times: NDArray[np.int64], as_of: Micros) ->
 
 
 def by_then(reading: StoredReading, times: NDArray[np.int64], end: Micros) -> NDArray[np.bool_]:
-    """Which times a window that ends then may have."""
+    """Which times a window with this end may have."""
     return times < end if reading.stream.closed_left else times <= end
 
 

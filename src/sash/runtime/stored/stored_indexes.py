@@ -7,9 +7,9 @@
                   ▲
     index       7 ─► (5, 0) (6, 2)      a row is known by its sub-window's number and its place in there
 
-An index is made of the rows that are stored, here and again after a restart. A slide changes the ring and its indexes
-under one version (`rows.Slides`). Readers take no lock; what a slide came into is read again, so what they find is as
-of their end.
+An index is built from the stored rows, and again after a restart. A slide changes the ring and its indexes under one
+version (`rows.Slides`). Readers take no lock; a reader that a slide has interrupted reads again, so its result is as of
+its end.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from sash.rows.sliding_window import PURGES
 from sash.rows.value_keys import Ints
 from sash.sql import ROW_KINDS, LeadingRows, SoughtValues, WindowOrder
 
-# The column of stored rows that tells when a row's tuple happened.
+# The column of stored rows with the event time of a row's tuple.
 TIME = "_t"
-# Before every event time: the end of a sub-window that was there before the first tuple came.
+# Before every event time: the end of a sub-window before the first tuple.
 NEVER: Micros = -(2**62)
-# What EXPLAIN says of a question that collects rows.
+# EXPLAIN's text for a question that collects rows.
 COLLECTED = "if something that was read leaves the window: dropped before Spark has the rows"
 T = TypeVar("T")
 # Bits of a row's number for its place in its sub-window; the others are the number of the sub-window.
 _PLACE = 32
-# With fewer different values than this, a scan that compares finds them as fast.
+# With fewer different values than this, a comparing scan is as fast.
 _LEAST_VALUES = 8
-# Here the other way is to give Spark all rows. With up to half of the values, or of the rows, the index was faster each
-# time that benchmarks/run_stored_questions.py asked; more than half was not tried.
+# Without the index, Spark would get all rows. With up to half of the values, or of the rows, the index was faster in
+# every measurement of benchmarks/run_stored_questions.py; more than half was not tried.
 _LEAST_VALUES_PROBED = 2
 _LEAST_ROWS_ORDERED = 2
-# In the time that Spark takes to sort a window, an index goes through all stored rows if they are no more than so many,
-# and so many for each row of the window. More rows than the most were not tried.
+# Giving all stored rows their places takes no longer than Spark's sort if there are at most this many rows, plus this
+# many for each row of the window. More rows than the most were not tried.
 _PLACED_AT_ONCE = 500_000
 _PLACED_PER_ROW = 2
 _MOST_PLACED = 1_000_000
-# Arrow makes one piece of a column to put its rows in order, which has room for so many bytes of text.
+# To sort rows, Arrow makes one piece of a column, which has room for this many bytes of text.
 MOST_TEXT = 2**31 - 1
 
 
@@ -69,7 +69,7 @@ def end_of(sub_window: SubWindow) -> Micros:
 
 
 class KeptIndexes:
-    """Those of one stored window; its owner sees to it that one thread at a time changes the ring and its indexes."""
+    """The indexes of one stored window; its owner lets one thread at a time change the ring and its indexes."""
 
     def __init__(self, ring: SharedWindow[SubWindow], length: Micros) -> None:
         self._ring, self._length = ring, length
@@ -82,7 +82,7 @@ class KeptIndexes:
         return len(self._made)
 
     def slide(self, new: SubWindow) -> None:
-        """Slide the ring, and its indexes with it. Readers of an index do not wait for the turn to write."""
+        """Slide the ring and its indexes. Readers of an index do not wait for the writer's lock."""
         with self._ring.turn(), self._slides.applying():
             left = self._ring.slide(new)
             try:
@@ -92,12 +92,12 @@ class KeptIndexes:
                     if new.number % max(1, len(self._ring) // PURGES) == 0:
                         made.purge()
             except BaseException:
-                # An index may have been told half.
+                # An index may have half of the change.
                 self._made = self._of(self._ring.sub_windows())
                 raise
 
     def change(self, sub_windows: Sequence[SubWindow], change: Callable[[], None]) -> None:
-        """Change the ring so that it has these sub-windows. Readers have the old indexes while new ones are made."""
+        """Change the ring to these sub-windows. Readers have the old indexes while new ones are built."""
         made = self._of(sub_windows)
         with self._ring.turn(), self._slides.applying():
             change()
@@ -112,7 +112,7 @@ class KeptIndexes:
             self._made[index] = made
 
     def drop(self, index: StoredIndex) -> None:
-        """A reader of the index notices that it is gone."""
+        """Drop an index; its readers notice."""
         with self._slides.applying():
             del self._made[index]
 
@@ -126,10 +126,10 @@ class KeptIndexes:
         made.purge()
         return made
 
-    # -- which helps -----------------------------------------------------------------------------------
+    # -- which index helps -----------------------------------------------------------------------------
 
     def row_index(self, sought: Sequence[SoughtValues]) -> tuple[StoredIndex, SoughtValues] | None:
-        """The index that finds what is sought, if one helps: that of the column with most values."""
+        """The index that finds the sought values, if one helps: that of the column with most values."""
         fitting = [
             (self.values(index), index, each)
             for each in sought
@@ -143,27 +143,27 @@ class KeptIndexes:
         return None if best is None else best[1:]
 
     def known(self, columns: Sequence[str]) -> StoredIndex | None:
-        """An index that finds rows by one of these columns, whether it helps or not."""
+        """An index on one of these columns, whether it helps or not."""
         indexes = list(self._made)
         return next((each for each in indexes if each.column in columns and each.kind in ROW_KINDS), None)
 
     def values(self, index: StoredIndex) -> int:
-        """About how many different values an index has: those that wait to be purged count, too."""
+        """About how many different values an index has, including values that wait to be purged."""
         found = self._made.get(index)
         return 0 if found is None else len(found.directory)
 
     def has_many(self, index: StoredIndex, asked: int) -> bool:
-        """Whether it helps to probe an index with so many values."""
+        """Whether it helps to probe an index with this many values."""
         return self.values(index) >= _LEAST_VALUES_PROBED * asked
 
     def is_few(self, rows: int) -> bool:
-        """Whether it helps to pick so many rows."""
+        """Whether it helps to pick this many rows."""
         return sum(self._sizes()) >= _LEAST_ROWS_ORDERED * rows
 
     def is_placed_soon(self, sorting: WindowOrder, reach: Micros) -> bool:
-        """Whether it helps to give rows places, for a window that looks back so far.
+        """Whether it helps to give rows places, for a window with this reach.
 
-        How many rows a condition leaves to be sorted, nobody knows: it counts as if it left none.
+        How many rows a condition leaves is unknown: it counts as if it left none.
         """
         rows = sum(self._sizes())
         asked = 0 if sorting.has_condition else rows - self._before(reach)
@@ -173,7 +173,7 @@ class KeptIndexes:
     # -- what they answer ------------------------------------------------------------------------------
 
     def read(self, needed: Iterable[StoredIndex], reading: Callable[[], T]) -> T:
-        """What is found in one state of the ring, in which the needed indexes are; it may be read several times."""
+        """What `reading` finds in one state of the ring, with the needed indexes; it may be called several times."""
         needed = list(needed)
 
         def checked() -> T:
@@ -199,14 +199,14 @@ class KeptIndexes:
         return self._take(np.sort(ids))
 
     def leading(self, index: StoredIndex, order: LeadingRows, least: int) -> pa.Table:
-        """The first rows in an order, so many at least if there are, and those that are equal to the last of them."""
+        """The first rows in an order, at least `least` if there are, and rows that are equal to the last of them."""
         ids = self._row_index(index).leading_rows(least, order.descending, order.nulls_first)
         return self._take(np.sort(ids))
 
     def placed(self, index: StoredIndex, sorting: WindowOrder, reach: Micros) -> pa.Table:
-        """The rows of the sub-windows that a window looks back to, in order of time, and beside each its place.
+        """The rows of the sub-windows that a window reaches, in order of time, each with its place.
 
-        Places go by the order of a question, which the index begins.
+        Places follow the order of a question, which the index begins.
         """
         before, (first, *others) = self._before(reach), sorting.terms
         rows = self.rows().slice(before)
@@ -221,7 +221,7 @@ class KeptIndexes:
         return rows.append_column(sorting.place, pa.array(places))
 
     def counts(self, index: StoredIndex) -> tuple[pa.Array, Ints]:
-        """Every value, and how often it is in the window, NULL included."""
+        """Every value, NULL included, and its count in the window."""
         counted = self._there(index)
         assert isinstance(counted, SetIndex)
         values, counts = counted.items()
@@ -233,14 +233,14 @@ class KeptIndexes:
         return [each.size for each in self._ring.sub_windows()]
 
     def _before(self, reach: Micros) -> int:
-        """How many rows are in the sub-windows before those that a window looks back to."""
+        """How many rows are in the sub-windows before those that a window reaches."""
         return sum(self._sizes()[: -reach // self._length])
 
     def _take(self, ids: Ints) -> pa.Table:
         return self.rows().take(pa.array(self._positions(ids)))
 
     def _positions(self, ids: Ints) -> Ints:
-        """Where rows are among all rows of the window."""
+        """The positions of rows among all rows of the window."""
         sub_windows = self._ring.sub_windows()
         starts = np.array([*accumulate((each.size for each in sub_windows), initial=0)])
         found: Ints = starts[(ids >> _PLACE) - sub_windows[0].number] + (ids & ((1 << _PLACE) - 1))

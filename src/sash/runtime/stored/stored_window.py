@@ -9,15 +9,15 @@ attached before it came is late: left out, or, with LATE REVISE, inserted into a
 
 With STORED IN CLUSTER the rows are in files that Spark has written, one or a few for each sub-window and micro-batch,
 and the tables here have a row for each file: its name, its number of rows, and as its time the last instant of its
-sub-window. All that is said above holds for those, since every row of a file belongs to the same sub-window.
+sub-window. The rules above hold for files, too, since every row of a file belongs to the same sub-window.
 
-Rows in memory have a limit. A window that has more gives up: it lets all go, takes nothing more, and whoever asks is
-told why. A session that allows more goes on with it, from the next sub-window of which nothing was lost.
+Rows in memory have a limit. A window with more rows gives up: it drops all rows, stores nothing more, and tells every
+question why. A session with a larger limit goes on with the window, from the next sub-window without a loss.
 
-A slide, an insertion of late tuples and a question are transactions (sash.isolation): which state of the window a
-question sees while it slides is a matter of the isolation level. A question that collects rows is never begun again:
-it drops those of sub-windows that have left, reads the new ones, and is handed what is late for those it has read
-(thesis 7.4.3). One that folds rows into groups (`fold`) takes back those that have left, if that is exact for it.
+A slide, an insertion of late tuples and a question are transactions (sash.isolation): the isolation level decides which
+state of the window a question sees while the window slides. A question that collects rows never begins again: it drops
+rows of sub-windows that have left, reads the new ones, and gets late tuples of sub-windows that it has read (thesis
+7.4.3). A question that folds rows into groups (`fold`) takes back rows that have left, if that is exact.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("sash.runtime")
 
-# How much more a question matters than others; who asks says it, and no layer between has to know.
+# The caller sets how much a question matters; the layers between need not know it.
 PRIORITY: ContextVar[int] = ContextVar("sash_priority", default=0)
-# What is known of a file of rows.
+# The facts about a file of rows.
 _FILES = pa.schema([("file", pa.string()), ("rows", pa.int64()), (TIME, pa.int64()), *SEAL])
 
 
 @dataclass(frozen=True)
 class StoredRows:
-    """The rows of a window as of a time, or the files that have them; `since`: what happened before it is not there.
+    """The rows of a window as of a time, or the files that have them; rows before `since` are missing.
 
-    `has_ended`: nothing more was expected.
+    `has_ended`: no more tuples were expected.
     """
 
     rows: pa.Table
@@ -81,12 +81,12 @@ def nothing_to_ask(stream: Stream) -> SashError:
 
 
 def _asked() -> int:
-    """The priority of a question: one at least is higher than that of anything that is executed again and again."""
+    """The priority of a question: at least one, so higher than that of repeated executions."""
     return 1 + PRIORITY.get()
 
 
 class WindowFold(Protocol):
-    """What a question makes of the sub-windows of a window, in any order."""
+    """Folds the sub-windows of a window, in any order."""
 
     @property
     def is_reversible(self) -> bool:
@@ -95,7 +95,7 @@ class WindowFold(Protocol):
     def add(self, rows: pa.Table) -> None: ...
 
     def take_back(self, rows: pa.Table) -> None:
-        """Rows that were added before."""
+        """Take back rows that were added before."""
 
     def restart(self) -> None:
         """Forget everything."""
@@ -104,7 +104,7 @@ class WindowFold(Protocol):
 class KeptWindow:
     """One thread takes rows, any thread reads; `level` is the isolation between them.
 
-    With `files`, the rows are there, and what is taken and read are descriptions of files (`of_files`); else there are
+    With `files`, the rows are there, and the window takes and reads descriptions of files (`of_files`); else it has
     `most_rows` at most.
     """
 
@@ -126,25 +126,25 @@ class KeptWindow:
         self._indexes = KeptIndexes(self._window, self.length)
         self._oldest_before: Micros = NEVER
         self.reads = ReadStatistics()
-        # The end of the youngest sub-window, attached or passed over, and since when everything is here.
+        # The end of the youngest sub-window, attached or passed over, and since when all rows are here.
         self.now: Micros | None = None
         self._since: Micros | None = None
         self._buffer: list[pa.Table] = []
-        # Nothing more is expected for now: whoever asks about several streams does not wait for this one.
+        # No more tuples are expected for now: a question over several streams does not wait for this one.
         self.has_ended = False
-        # It had so many rows that it gave up; what is in sub-windows that end by `_lost` may be a part of them only.
+        # With how many rows the window gave up; sub-windows that end by `_lost` may lack rows.
         self.gave_up_at: int | None = None
         self._lost: Micros = NEVER
         self._most_rows = most_rows
-        # Not less than there are: rows that have left are found to have when it seems too many.
+        # At least the number of rows: rows that have left are counted only when the number seems too large.
         self._rows_about = 0
-        # One at a time changes the window and its indexes.
+        # One thread at a time changes the window and its indexes.
         self._writing = threading.RLock()
 
     # -- tuples come ---------------------------------------------------------------------------------
 
     def of_files(self, found: pa.Table) -> pa.Table:
-        """Files that were written (WindowFiles.found), as what this window takes."""
+        """Written files (WindowFiles.found), in the form that this window takes."""
         last = np.asarray(found["end"]) - (1 if self.stream.closed_left else 0)
         return pa.table([found["file"], found["rows"], last, *(found[name] for name in dict(SEAL))], schema=_FILES)
 
@@ -153,14 +153,14 @@ class KeptWindow:
         return len(rows) if self.files is None else int(np.asarray(rows["rows"]).sum())
 
     def accepted(self, rows: pa.Table) -> pa.Table:
-        """The rows of a micro-batch that are not late, or may revise what is stored."""
+        """The rows of a micro-batch that are not late, or may revise stored rows."""
         if self.now is None:
             return rows
         edge = self.now - self._most * self.length if self.stream.late_revise else self.now
         return rows.filter(pa.array(self._ends(rows) > edge))
 
     def take(self, rows: pa.Table, watermark: Micros | None) -> None:
-        """Rows that were accepted; then time goes on to a watermark."""
+        """Take accepted rows; then move to a watermark."""
         with self._writing:
             self._take(rows, watermark)
 
@@ -193,7 +193,7 @@ class KeptWindow:
             self._give_up(self._rows_about)
 
     def _give_up(self, rows: int) -> None:
-        """Time goes on, with empty sub-windows."""
+        """Drop all rows; time goes on with empty sub-windows."""
         self.gave_up_at, self._rows_about = rows, 0
         self._buffer, self._since = [], None
         stored = self._window.sub_windows()
@@ -210,13 +210,13 @@ class KeptWindow:
 
     @property
     def why_not(self) -> str | None:
-        """Why nobody can ask, or None if they can."""
+        """Why the window answers no question; None if it does."""
         if self.gave_up_at is None:
             return None
         return too_much_stored(self.stream.name, self.gave_up_at, self._most_rows)
 
     def allow(self, most_rows: int, latest: Micros | None) -> None:
-        """From now on there may be so many; the youngest tuple that the stream has had is at `latest`."""
+        """Set another limit; the youngest tuple of the stream is at `latest`."""
         with self._writing:
             self._most_rows = most_rows
             if self.gave_up_at is not None and self.gave_up_at <= most_rows:
@@ -224,30 +224,30 @@ class KeptWindow:
                 self._lost = NEVER if latest is None else self._end_of(latest)
 
     def finish(self, latest: Micros) -> None:
-        """The stream has ended, or is idle: what is in the buffer is all there is."""
+        """The stream has ended, or is idle: attach the rows of the buffer."""
         with self._writing:
             self._attach(self._end_of(latest))
             self.has_ended = True
 
     def _end_of(self, time: Micros) -> Micros:
-        """The end of the sub-window that a time belongs to."""
+        """The end of the sub-window that contains a time."""
         ahead = multiple_after if self.stream.closed_left else multiple_at_or_after
         return ahead(time, self.length, self.stream.offset)
 
     def _ends(self, rows: pa.Table) -> NDArray[np.int64]:
-        """The ends of the sub-windows that rows belong to."""
+        """The ends of the sub-windows that contain rows."""
         stamps, offset = np.asarray(rows[TIME]) - self.stream.offset, self.stream.offset
         whole = stamps // self.length + 1 if self.stream.closed_left else -(-stamps // self.length)
         return whole * self.length + offset
 
     def _attach(self, until: Micros) -> None:
-        """Every sub-window that ends by a time, one after the other; of a long gap, as many as the window has."""
+        """Attach every sub-window that ends by a time, in order; after a long gap, as many as the window has."""
         if self.now is not None and until <= self.now:
             return
         waiting = pa.concat_tables([self.empty(), *self._buffer])
         ends = self._ends(waiting)
         gone = until - self._most * self.length
-        # Only what stays: a sub-window holds on to the memory of everything that it is cut out of.
+        # Only the rows that stay: a sub-window keeps the memory of every table that it is cut out of.
         due = dict(self._cut(waiting.filter(pa.array((gone < ends) & (ends <= until)))))
         self._buffer = [waiting.filter(pa.array(ends > until))]
         oldest = gone + self.length
@@ -255,7 +255,7 @@ class KeptWindow:
         self._slide(range(first, until + 1, self.length), due)
 
     def _slide(self, ends: Sequence[Micros], rows: Mapping[Micros, pa.Table]) -> None:
-        """By the sub-windows of these ends; readers of an index do not see the middle of a jump."""
+        """Slide by the sub-windows of these ends; readers of an index see the states before and after a jump only."""
         first, empty = self._window.youngest + 1, self.empty()
         new = [row_sub_window(first + place, end, rows.get(end, empty)) for place, end in enumerate(ends)]
         if len(new) == len(self._window):
@@ -278,7 +278,7 @@ class KeptWindow:
             yield end, rows.slice(start, stop - start)
 
     def _revise(self, rows: pa.Table) -> None:
-        """Late tuples come into all their sub-windows in one step, and abort no question."""
+        """Insert late tuples into all their sub-windows in one step; no question is aborted."""
         assert self.now is not None
         stored = self._window.sub_windows()
         late: dict[int, SubWindow] = {}
@@ -293,7 +293,7 @@ class KeptWindow:
             self._indexes.change(revised, partial(self._window.insert, late))
 
     def _with_late(self, sub: SubWindow, late: SubWindow) -> SubWindow:
-        """A sub-window when late tuples have come into it."""
+        """A sub-window with late tuples inserted."""
         ((end, rows),) = self._cut(pa.concat_tables([sub.rows, late.rows]))
         return row_sub_window(sub.number, end, rows)
 
@@ -313,13 +313,13 @@ class KeptWindow:
 
     @property
     def has_begun(self) -> bool:
-        """Tuples have come, and time has closed a sub-window."""
+        """Whether tuples have come, and time has closed a sub-window."""
         return self.now is not None and self._since is not None
 
     # -- questions -----------------------------------------------------------------------------------
 
     def reading(self) -> AbstractContextManager[None]:
-        """What is read inside can be used inside: files stay where they are."""
+        """Rows that are read inside can be used inside: their files stay."""
         self.check()
         return nullcontext() if self.files is None else self.files.reading()
 
@@ -330,13 +330,13 @@ class KeptWindow:
             raise SashError(why)
 
     def check_begun(self) -> None:
-        """Refuse a question if there is nothing to ask: not yet, or not any more."""
+        """Refuse a question if there are no rows to ask: not yet, or not any more."""
         self.check()
         if not self.has_begun:
             raise nothing_to_ask(self.stream)
 
     def read(self, reach: int | None, wanted: Callable[[pa.Table], pa.Table] | None = None) -> StoredRows | None:
-        """The rows of the last `reach` microseconds (None: all that is stored); None where nothing is stored yet.
+        """The rows of the last `reach` microseconds (None: all stored rows); None if nothing is stored yet.
 
         `wanted` picks rows out of those of a sub-window.
         """
@@ -353,12 +353,12 @@ class KeptWindow:
         self.reads.count(answer)
         rows = pa.concat_tables([sub.rows for sub in answer.parts])
         if len(answer.parts) > count:
-            # Late tuples came while it was read, and stand behind their sub-windows.
+            # Tuples that came late during the read stand behind their sub-windows.
             rows = rows.take(pa.array(np.argsort(np.asarray(rows[TIME]), kind="stable")))
         return self.stored(rows, end_of(answer.parts[-1]), reach)
 
     def fold(self, reach: int, folding: WindowFold) -> Micros:
-        """Sub-window by sub-window, what the last `reach` microseconds hold; as of when."""
+        """Fold the last `reach` microseconds, sub-window by sub-window; the result is their time."""
         self.check_begun()
 
         def scan(sub: SubWindow) -> SubWindow:
@@ -381,7 +381,7 @@ class KeptWindow:
         as_of = end_of(answer.parts[-1])
         inside = [sub for sub in answer.parts if end_of(sub) > as_of - reach]
         if sum(sub.size for sub in inside) < sum(sub.size for sub in answer.parts):
-            # Time jumps by more than the window, and some sub-windows of before the jump are in the ring still.
+            # Time jumps by more than the window, and the ring still has some sub-windows from before the jump.
             folding.restart()
             for sub in inside:
                 folding.add(sub.rows)
@@ -393,7 +393,7 @@ class KeptWindow:
     def stored(self, rows: pa.Table, as_of: Micros, reach: int | None) -> StoredRows:
         """Rows that were found as of a time, without those before the window."""
         begun = self._since
-        # Whoever has seen what was let go in the middle of a question is told.
+        # Refuse a question if the window gave up in the middle of it.
         self.check()
         assert begun is not None
         oldest = as_of - (self.extent if reach is None else reach)
@@ -402,7 +402,7 @@ class KeptWindow:
         return StoredRows(rows.filter(low(rows[TIME], oldest)), as_of, since, self.has_ended)
 
     def is_complete(self, reach: int, as_of: Micros) -> bool:
-        """Whether a window as of then begins after what is stored does."""
+        """Whether a window as of a time begins after the stored rows do."""
         return as_of - reach >= self.stored(self.empty(), as_of, reach).since
 
     def empty(self) -> pa.Table:
@@ -411,36 +411,36 @@ class KeptWindow:
         return self.stream.schema.append(pa.field(TIME, pa.int64())).empty_table()
 
     def last_end(self, rows: pa.Table) -> Micros:
-        """The end of the last sub-window that rows belong to."""
+        """The end of the last sub-window that contains rows."""
         return int(self._ends(rows).max(initial=NEVER))
 
     @property
     def extent(self) -> Micros:
-        """What all sub-windows together cover."""
+        """The time that all sub-windows together cover."""
         return self._most * self.length
 
     def oldest_by(self, watermark: Micros | None) -> Micros:
-        """What happened before this will have left when a watermark has come, whatever it is now."""
+        """Rows before this time will have left when a watermark has come, whatever the time is now."""
         return NEVER if watermark is None else watermark - self.extent - self.length
 
     @property
     def oldest(self) -> Micros:
-        """What happened before this is not stored any more."""
+        """Rows before this time are not stored any more."""
         return NEVER if self.now is None else self.now - self._most * self.length
 
     # -- files ---------------------------------------------------------------------------------------
 
     def let_go(self, taken_back: bool) -> None:
-        """What has left the window is not needed for recovery any more, when an entry has been committed.
+        """After the commit of an entry, remove the files of rows that have left the window.
 
-        `taken_back`: if the entry's file is damaged, recovery goes back before it, and has the window of then.
+        `taken_back`: if the entry's file is damaged, recovery goes back before it, and needs the window of that time.
         """
         if self.files is not None:
             self.files.let_go(self._oldest_before if taken_back else self.oldest)
             self._oldest_before = self.oldest
 
     def keep_only_files(self) -> None:
-        """After a restart: what is here is all there is."""
+        """After a restart, remove all files but those of the window."""
         if self.files is not None:
             stored = (sub.rows for sub in self._window.sub_windows())
             everything = pa.concat_tables([self.empty(), *stored, *self._buffer])
@@ -453,7 +453,7 @@ class KeptWindow:
         return SavedWindow(self.now, self._since, self.gave_up_at, self._lost)
 
     def load(self, saved: SavedWindow, rows: list[pa.Table]) -> None:
-        """As it was saved, from the rows that it had accepted by then and not let go."""
+        """Load a saved window, from the rows that it had accepted and not dropped."""
         self.now, self._since = saved.now, saved.since
         self.gave_up_at, self._lost = saved.gave_up_at, saved.lost
         every = pa.concat_tables([self.empty(), *(rows if self.gave_up_at is None else [])])
@@ -469,14 +469,16 @@ class KeptWindow:
 
 
 def _forget(sub: SubWindow) -> None:
-    """Rows that were collected are not there any more when their sub-window is not."""
+    """Collected rows go when their sub-window goes."""
 
 
 # What is accepted, and how many tuples were too late; without a stored window, nothing.
-Brought = tuple[pa.Table | None, int]
+RowsAndLate = tuple[pa.Table | None, int]
 
 
-def rows_of_batch(kept: KeptWindow, spark: SparkPass, rows: DataFrame, epoch: int, reached: Micros | None) -> Brought:
+def rows_of_batch(
+    kept: KeptWindow, spark: SparkPass, rows: DataFrame, epoch: int, reached: Micros | None
+) -> RowsAndLate:
     """The part of a micro-batch, which brings a watermark, that is stored."""
     if kept.gave_up_at is not None:
         return None, 0

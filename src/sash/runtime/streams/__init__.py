@@ -1,1 +1,1 @@
-"""Streams while they run: the protocol of an epoch, recovery, what Spark brings and how fast."""
+"""Running streams: the protocol of an epoch, recovery, Spark's queries and their pace."""

@@ -1,20 +1,20 @@
-"""How much a live micro-batch may have at most to keep to `max_lag`, and when that should become something else.
+"""The most input of a live micro-batch that keeps to `max_lag`, and when this limit should change.
 
-Micro-batches are measured (`InputMeter`). Spark reads the limit of a source when its query starts, so another limit
-means another start (intake.py), and a while without micro-batches. It is worth it when
+`InputMeter` measures micro-batches. Spark reads the limit of a source when its query starts, so another limit means
+another start (intake.py), and a while without micro-batches. A change pays when
 
     nothing was known yet         a backlog may come at any time: there is a limit from the first measure on
     one took longer than the lag  and a limit that is a tenth less, or more than that, would do
     the limit holds input back    and twice as much, or more, would be in time
 
-and at most so often that starting takes a tenth of the time. Where micro-batches stay too long however little they
-have, smaller ones would cost throughput and gain nothing: the limit stays until one is in time again.
+and at most so often that starts take a tenth of the time. Where even small micro-batches take too long, smaller ones
+would cost throughput and gain nothing: the limit stays until a micro-batch is in time again.
 
-A source counts in bytes or in offsets (spark/sources.py). What a micro-batch took is divided among its units; recent
+A source counts in bytes or in offsets (spark/sources.py). The time of a micro-batch is divided among its units; recent
 micro-batches weigh more.
 
-A micro-batch is measured before it is committed, as its entry in the log tells what was measured. What it takes to
-commit it and to hand out its answers counts with the next one.
+A micro-batch is measured before its commit, because its entry in the log has the measure. The time of its commit and of
+handing out its answers counts with the next micro-batch.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class InputMeter:
     """
 
     def __init__(self) -> None:
-        # Counting takes a while: only where somebody wants to know.
+        # Counting takes time, so it is done only on demand.
         self.is_wanted = False
         self.units = 0.0
         self.seconds = 0.0
-        # The last micro-batch as a whole, until somebody has looked at it.
+        # The last micro-batch as a whole, until `InputLimit` has read it.
         self.newest: tuple[int, float] | None = None
         self._measured = (0, 0.0)
         self._after = 0.0
 
     def take(self, units: int, seconds: float) -> tuple[int, float]:
-        """A micro-batch; one without input tells nothing. What is counted, for the log."""
+        """Count a micro-batch; one without input does not count. The result is for the log."""
         self._measured = (units, seconds)
         seconds, self._after = seconds + self._after, 0.0
         if units > 0:
@@ -58,7 +58,7 @@ class InputMeter:
         return units, seconds
 
     def end(self, seconds: float) -> None:
-        """The micro-batch that was just taken is committed and took so long in all."""
+        """The last micro-batch is committed and took `seconds` in all."""
         units, measured = self._measured
         self.newest, self._after = (units, seconds), max(0.0, seconds - measured)
 
@@ -69,21 +69,21 @@ class InputMeter:
         self.units, self.seconds = saved
 
     def most_within(self, seconds: float) -> int | None:
-        """How many units a micro-batch may have to take no longer than this, at least one; None: nothing is known."""
+        """How many units a micro-batch may have to take at most `seconds`, at least one; None: nothing is known."""
         return max(1, int(seconds * self.units / self.seconds)) if self.seconds > 0 else None
 
 
 logger = logging.getLogger("sash.runtime")
 
 _LESS, _MORE = 0.9, 2.0
-# A micro-batch with this part of the limit: there was more in the source, perhaps a file that did not fit.
+# A micro-batch with this part of the limit is full: the source had more, perhaps a file that did not fit.
 _FULL = 0.5
-# Between two changes there is so many times the time that the first of them took.
+# The time between two changes is this many times the time that the first of them took.
 _REST = 10.0
 
 
 class InputLimit:
-    """`begin` when a stream starts, `look` after each of its micro-batches, `changed` when what it says was done."""
+    """Call `begin` when a stream starts, `look` after each of its micro-batches, `changed` after a change."""
 
     def __init__(self, stream: str, meter: InputMeter, lag: float, clock: Clock) -> None:
         """`lag`: the seconds that a micro-batch may take."""
@@ -94,7 +94,7 @@ class InputLimit:
         self.most: int | None = None
         self._not_before = -float("inf")
         self._looked_at = (0, 0.0)
-        # The micro-batch that led to a smaller limit, until the next one has shown what that was good for.
+        # The micro-batch that led to a smaller limit, until the next one has shown the effect.
         self._before: tuple[int, float] | None = None
         self._is_out_of_reach = False
 
@@ -104,7 +104,7 @@ class InputLimit:
         return self.most
 
     def look(self) -> int | None:
-        """Another limit, if the one there is does not fit what the last micro-batch took."""
+        """Another limit, if the current one does not fit the last micro-batch."""
         newest, self._meter.newest = self._meter.newest, None
         if newest is None or newest[0] == 0:
             return None
@@ -124,9 +124,9 @@ class InputLimit:
         return most if units >= _FULL * self.most and most >= _MORE * self.most else None
 
     def _judge(self, units: int, seconds: float) -> None:
-        """Whether the lag can be kept: by a smaller micro-batch beside the one that made it smaller.
+        """Judge whether the lag can be kept: compare a smaller micro-batch with the one before the change.
 
-        The two tell what a micro-batch takes that has hardly anything.
+        The two show how long a nearly empty micro-batch takes.
         """
         before, self._before = self._before, None
         if seconds <= self._lag:
@@ -139,7 +139,7 @@ class InputLimit:
                 report(logger, logging.WARNING, "lag.unreachable", told, stream=self._stream, lag=self._lag)
 
     def changed(self, most: int, seconds: float) -> None:
-        """The stream runs under the limit that `look` gave; to change it took so many seconds."""
+        """The stream runs under the limit that `look` gave; the change took `seconds`."""
         self._before = self._looked_at if self.most is None or most < self.most else None
         self.most = most
         self._not_before = self._clock.now() + _REST * seconds

@@ -1,14 +1,14 @@
 """Spark's query of one stream, from its start to its stop.
 
-A live one may begin anew on the way: under another limit of its source (input_limit.py), or because the clock that
-Spark waits by was set back (live.py). Spark plans a micro-batch when the one before it is done, and what is planned
-stays as it is. So the old query is stopped while the last micro-batch is still ours, committed and not yet handed back:
+A live query may begin anew: under another limit of its source (input_limit.py), or because the clock that Spark waits
+by was set back (live.py). Spark plans a micro-batch when the one before it is done, and a planned micro-batch does not
+change. So the old query is stopped while the last micro-batch is still ours, committed and not yet handed back:
 
     Spark's thread    epoch 7 ─► relay: take it, commit it ── wait until the query is stopping ─► return, end
     sash-renewal                                           └─► stop it ······························· start ─► epoch 8
 
-Nothing is lost or doubled, as after a crash: the new query goes on in the same checkpoint. If Spark did not come to
-note that epoch 7 was done, it brings it again, and it is skipped (running_stream.py).
+Nothing is lost or doubled, as after a crash: the new query goes on in the same checkpoint. If Spark did not note that
+epoch 7 was done, Spark brings epoch 7 again, and running_stream.py skips it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class Relay:
-    """What Spark holds of us: it forwards micro-batches until it is cut.
+    """The callback that Spark holds: it forwards micro-batches until it is cut.
 
-    The JVM keeps a reference to the callback long after a stream has stopped; through this one it does not keep the
-    session, its panes and its answers alive. It also remembers our own error: Spark hands back only a wrapped one.
+    The JVM keeps a reference to the callback long after a stream has stopped. A cut relay does not keep the session and
+    its answers alive. The relay also remembers our own error, because Spark hands back only a wrapped one.
     """
 
     def __init__(self, running: RunningStream, version: Callable[[], int], after: Callable[[], None]) -> None:
@@ -47,7 +47,7 @@ class Relay:
     def __call__(self, rows: DataFrame, epoch: int) -> None:
         running, _, after = self._forwarding()
         try:
-            # Asked for when the stream has no other micro-batch in flight: it may have been cut while it waited.
+            # Looked up when the stream has no other micro-batch in flight: the relay may have been cut meanwhile.
             running.on_batch(lambda: self._forwarding()[1](), rows, epoch)
         except Exception as error:
             if self._target is None:
@@ -74,7 +74,7 @@ _POLL_SECONDS = 0.01
 
 
 class Intake:
-    """`trigger`: the time between micro-batches as Spark writes it; None: what is there now, and then the end."""
+    """`trigger`: the time between micro-batches in Spark's form; None: read what is there now, then end."""
 
     def __init__(
         self, running: RunningStream, version: Callable[[], int], directory: Path, trigger: str | None, clock: Clock
@@ -87,13 +87,13 @@ class Intake:
         # Spark's query; None while it starts.
         self._query: Any = None
         self._relay: Relay | None = None
-        # Held by whoever stops or starts the query.
+        # Held by the thread that stops or starts the query.
         self._turn = threading.Lock()
         self._renewal: threading.Thread | None = None
         self._failure: SashError | None = None
 
     def start(self) -> int | None:
-        """Under the limit that there is to begin with, which is given back."""
+        """Start the query; the result is the limit that it begins with."""
         self.running.error = None
         self.running.refuse_batches(False)
         limit = self.running.input_limit
@@ -108,14 +108,14 @@ class Intake:
 
     @property
     def is_active(self) -> bool:
-        """It runs, or will in a moment: an old query that has ended is being renewed, or has been meanwhile."""
+        """Whether the query runs, or will in a moment: an old query that has ended is being renewed."""
         query, renewal = self._query, self._renewal
         if query is None or query.isActive or (renewal is not None and renewal.is_alive()):
             return True
         return self._query is not query or self._renewal is not renewal
 
     def wait(self) -> None:
-        """Until it has ended; raises what went wrong."""
+        """Wait until the query has ended; raises its error."""
         try:
             if self._failure is not None:
                 raise self._failure
@@ -135,7 +135,7 @@ class Intake:
             self._cut()
 
     def _told(self, error: Exception) -> SashError:
-        """What went wrong, in our words."""
+        """The error of the query, as a SashError."""
         name, known = self.running.stream.name, self._failure or self.running.error
         if known is not None:
             return known
@@ -145,24 +145,24 @@ class Intake:
 
     @property
     def failure(self) -> SashError | None:
-        """Why it is not active any more; None if it has just ended, or goes on."""
+        """Why the query is not active any more; None if it has just ended, or goes on."""
         if self.is_active or self.running.stopping:
             return None
         error = self._failure or self._query.exception()
         return None if error is None else self._told(error)
 
     def stop(self) -> None:
-        """After the micro-batch in flight."""
+        """Stop after the micro-batch in flight."""
         self.running.refuse_batches(True)
         with self._turn:
             self._query.stop()
-        # One that has waited for its turn must see that there is nothing to renew before the stream starts again.
+        # A renewal that waits for its turn must see the stop before the stream starts again.
         if self._renewal is not None:
             self._renewal.join()
         self._cut()
 
     def fail(self, error: SashError) -> None:
-        """Something beside its micro-batches went wrong: it stops, and whoever waits for it is told."""
+        """Stop after an error beside the micro-batches; `wait` raises the error."""
         with self._turn:
             self._failure = error
             self._query.stop()
@@ -174,7 +174,7 @@ class Intake:
     # -- another limit ---------------------------------------------------------------------------------
 
     def _after_batch(self) -> None:
-        """On Spark's thread: when the limit is to be another one, the query must stop before it plans further."""
+        """On Spark's thread: if the limit changes, the query must stop before it plans the next micro-batch."""
         limit = self.running.input_limit
         most = None if limit is None else limit.look()
         if most is None:
@@ -199,29 +199,29 @@ class Intake:
     # -- beginning anew --------------------------------------------------------------------------------
 
     def renew(self) -> None:
-        """Begin anew as it is, after the micro-batch in flight; Spark then plans the next one at once."""
+        """Begin anew under the same limit, after the micro-batch in flight; Spark then plans the next one at once."""
         if self._renewal is None or not self._renewal.is_alive():
             limit = self.running.input_limit
             self._begin_renewal(partial(self._reopen, None if limit is None else limit.most))
 
     def _begin_renewal(self, change: Callable[[], object]) -> threading.Thread:
         renewal = threading.Thread(target=self._take_turn, args=(change,), name="sash-renewal", daemon=True)
-        # Before it starts: as soon as it runs, the query may have ended.
+        # Before the thread starts: afterwards the query may have ended already.
         self._renewal = renewal
         renewal.start()
         return renewal
 
     def _take_turn(self, change: Callable[[], object]) -> None:
-        """A stream that is stopping, or has failed or ended, is not begun anew."""
+        """Change the query, unless the stream is stopping, or has failed or ended."""
         with self._turn:
             if not self.running.stopping and self._failure is None and self._query.isActive:
                 change()
 
     def _reopen(self, most: int | None) -> bool:
-        """Stop the query and start it; whether that was possible."""
+        """Stop the query and start it again; whether that was possible."""
         old = self._query
         try:
-            # A micro-batch that Spark brings from now on comes again; holding it up would hold up the stop.
+            # Spark will bring later micro-batches again; waiting for them would delay the stop.
             with self.running.between_batches():
                 self._cut()
             old.stop()

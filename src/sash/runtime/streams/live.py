@@ -1,6 +1,6 @@
-"""What is looked at while streams are live: whether they are idle, and what the machine does to them.
+"""Watches of live streams: whether streams are idle, and whether the machine's clock or a directory changed.
 
-IDLE AFTER: a stream without tuples for a while closes the panes that are open.
+IDLE AFTER: a stream without tuples for a while closes its open panes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from sash.runtime.streams.running_stream import RunningStream
 logger = logging.getLogger("sash.runtime")
 
 
-# A clock that is corrected little by little stays below this.
+# A clock that is corrected in small steps stays below this.
 _SET_BACK_SECONDS = 1.0
 
 
 class _Watch(ABC):
-    """A thread that looks every so many seconds until it is stopped."""
+    """A thread that calls `look` at intervals until it is stopped."""
 
     def __init__(self, name: str, seconds: float) -> None:
         self._seconds = seconds
@@ -53,9 +53,9 @@ class _Watch(ABC):
 
 
 class IdleWatch(_Watch):
-    """A few looks per IDLE AFTER whether tuples have come. `failed` is told of a stream that broke.
+    """Looks a few times per IDLE AFTER whether tuples have come. `failed` gets a stream that broke.
 
-    A micro-batch counts its tuples when Spark has read them. So long a stream is not idle, however long that takes.
+    A micro-batch counts its tuples when Spark has read them. Until then its stream is not idle.
     """
 
     def __init__(self, streams: list[RunningStream], clock: Clock, failed: Callable[[str, SashError], None]) -> None:
@@ -89,15 +89,15 @@ class IdleWatch(_Watch):
 
 
 def wall_ahead() -> float:
-    """How far the wall clock is ahead of the one that never jumps."""
+    """How far the wall clock is ahead of the monotonic clock."""
     return time.time() - time.monotonic()
 
 
 class MachineWatch(_Watch):
-    """What Spark does not notice: that the wall clock was set back, and that the directory of a source has gone.
+    """Notices what Spark does not: that the wall clock was set back, and that the directory of a source has gone.
 
-    Spark waits for the next micro-batch by the wall clock. Set back by an hour, it would wait for an hour, so its
-    query is begun anew. A directory that has gone is one without new files to it, until the directory comes back.
+    Spark waits for the next micro-batch by the wall clock. If the clock is set back by an hour, Spark would wait for an
+    hour, so its query begins anew. A missing directory looks to Spark like one without new files.
     """
 
     def __init__(self, intakes: Sequence[Intake], ahead: Callable[[], float] = wall_ahead) -> None:
@@ -105,7 +105,7 @@ class MachineWatch(_Watch):
         self._intakes = intakes
         self._ahead = ahead
         self._was_ahead = ahead()
-        # By stream: a directory that this process sees, and whether it was there at the last look.
+        # By stream: the directory of its source, and whether it existed at the last look.
         paths = {intake.running.stream.name: _path(intake.running.stream) for intake in intakes}
         self._there = {name: (path, True) for name, path in paths.items() if os.path.isdir(path)}
 
@@ -133,7 +133,7 @@ class MachineWatch(_Watch):
 
 
 def _path(stream: Stream) -> str:
-    """Where the files of a source are; nothing for a source without files."""
+    """The directory of a source's files; empty for a source without files."""
     options = {} if stream.source is None else stream.source.options
     path = next((value for name, value in options.items() if name.lower() == "path"), "")
     return unquote(urlsplit(path).path) if path.startswith("file:") else path

@@ -1,9 +1,9 @@
-"""How a stream fares: whether it keeps up, and what the log tells of its micro-batches and its state.
+"""The load of a stream: whether it keeps up, and its log events about micro-batches and recovery.
 
 A live stream keeps up while its micro-batches take less than the time between two of them. One long micro-batch is an
-accident; several in a row are overload, and as many short ones in a row end it, or a rest in which as many had time and
-none was needed. A stream that may shed load keeps a part of its tuples then. A stream whose trigger is 0 takes whatever
-has come as soon as it can: nothing tells what would be too long there.
+accident; several in a row are overload. As many short ones in a row end the overload, and so does a rest that is long
+enough for as many. During overload a stream that may shed load keeps a part of its tuples. A stream whose trigger is 0
+takes tuples as soon as it can: there no micro-batch is too long.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from sash.storage.epochs import Snapshot
 
 # Not started yet; reading; stopped by its user; nothing more to read; something went wrong.
 IDLE, RUNNING, STOPPED, ENDED, FAILED = "idle", "running", "stopped", "ended", "failed"
-# Of a session: nothing can be asked any more.
+# A closed session answers no questions any more.
 CLOSED = "closed"
-# What one stream is doing says more about a session than what the others do, in this order.
+# The state of a session is the state of one stream: the first in this order.
 _TELLING = (FAILED, RUNNING, IDLE, STOPPED, ENDED)
 
 
@@ -35,7 +35,7 @@ class StreamState:
 
 @dataclass(frozen=True)
 class SessionState:
-    """`name` is that of the stream that says most.
+    """`name` is the state of the stream that says most.
 
     >>> SessionState.of({"a": StreamState(ENDED), "b": StreamState(RUNNING)}, False).name
     'running'
@@ -53,52 +53,52 @@ class SessionState:
 
     @property
     def error(self) -> SashError | None:
-        """What went wrong first, by the order of the streams."""
+        """The first error, by the order of the streams."""
         return next((state.error for state in self.streams.values() if state.error is not None), None)
 
 
 logger = logging.getLogger("sash.runtime")
 
-# So many micro-batches in a row make a judgement.
+# The judgement needs this many micro-batches in a row.
 IN_A_ROW = 3
-# A rest is longer than this: Spark takes a while between two micro-batches, whatever the trigger.
+# A rest is longer than this: Spark needs some time between two micro-batches, whatever the trigger.
 REST_SECONDS = 10.0
 
 
 class LiveLoad:
-    """`begin` and `take` are told of every live micro-batch; `is_over` says how things stand."""
+    """`begin` and `take` count every live micro-batch; `is_over` is the judgement."""
 
     def __init__(self, stream: str, statistics: StreamStatistics, one_in: int = 1) -> None:
-        """`one_in`: while there is overload, one tuple in so many is kept."""
+        """`one_in`: during overload one tuple of `one_in` is kept."""
         self._stream = stream
         self._statistics = statistics
         self._one_in = one_in
-        # Seconds for each tuple, when all were kept and that took too long.
+        # Seconds per tuple when all tuples were kept and the micro-batch took too long.
         self._cost = 0.0
         self.is_over = False
         self._against = 0
-        # When the last micro-batch was done, and what was said of it.
+        # When the last micro-batch was done, and what was reported about it.
         self._done = float("inf")
         self._facts: dict[str, Any] = {}
 
     @property
     def keeps_one_in(self) -> int:
-        """The next micro-batch keeps one tuple in so many; 1: all of them."""
+        """The next micro-batch keeps one tuple of this many; 1: all of them."""
         return self._one_in if self.is_over else 1
 
     def has_rested(self, now: float, interval: float) -> bool:
-        """Nothing was there to do for so long that there is no overload any more."""
+        """Whether the stream had nothing to do for long enough to end the overload."""
         return now - self._done > max(IN_A_ROW * interval, REST_SECONDS)
 
     def begin(self, now: float, interval: float) -> None:
-        """A micro-batch begins. Those before a rest and those after it are not in a row."""
+        """A micro-batch begins. Micro-batches before and after a rest are not in a row."""
         if self.has_rested(now, interval):
             was_over, self.is_over, self._against = self.is_over, False, 0
             if was_over:
                 self._tell_overload(self._facts)
 
     def take(self, epoch: int, seconds: float, interval: float, tuples: int = 0, now: float = float("inf")) -> None:
-        """A micro-batch to which so many tuples came, kept or not, took so long and is done now."""
+        """A micro-batch of `tuples` tuples, kept or not, took `seconds` and is done `now`."""
         if interval <= 0:
             return
         facts = {"stream": self._stream, "epoch": epoch, "seconds": round(seconds, 3), "interval": interval}
@@ -108,7 +108,7 @@ class LiveLoad:
             self._tell_slow(facts)
         if self.keeps_one_in == 1 and seconds > interval:
             self._cost = seconds / max(1, tuples)
-        # Shedding ends when micro-batches would be short enough without it, or it would begin again at once.
+        # Shedding ends when micro-batches would be short enough without it. Otherwise it would begin again at once.
         expected = seconds if self.keeps_one_in == 1 else max(seconds, tuples * self._cost)
         is_slow = expected > interval
         self._against = self._against + 1 if is_slow != self.is_over else 0
@@ -117,7 +117,7 @@ class LiveLoad:
             self._tell_overload(facts)
 
     def _tell_slow(self, facts: dict[str, Any]) -> None:
-        """In the middle of overload everything is slow, and it has been said."""
+        """Report a slow micro-batch; not during overload, which is reported already."""
         level = logging.DEBUG if self.is_over else logging.INFO
         told = "stream %(stream)s: micro-batch %(epoch)d took %(seconds).1f s, more than %(interval)g s"
         report(logger, level, "batch.slow", told, **facts)
@@ -150,7 +150,7 @@ def report_snapshot(stream: str, snapshot: Snapshot) -> None:
 
 
 def report_recovery(stream: str, snapshot: Snapshot | None, entries: int, epoch: int) -> None:
-    """`entries` were applied after the snapshot, if there was one, and led to the state after `epoch`."""
+    """`entries` were applied after the snapshot, if there was one; the state is that after `epoch`."""
     told = "stream %(stream)s goes on after micro-batch %(epoch)d: %(source)s and %(entries)d entries"
     source = "no snapshot" if snapshot is None else f"the snapshot after micro-batch {snapshot.epoch}"
     report(

@@ -5,8 +5,8 @@
                hand answers outward
                append the entry to the log: the epoch is committed
 
-The panes themselves (periodic/stream_runtime.py) do no I/O: what an entry does to them is the same when it comes and
-when it is replayed. The stored window has its rows in the same entries, so it is a part of this runtime.
+The panes themselves (periodic/stream_runtime.py) do no I/O: an entry has the same effect when it comes and when it is
+replayed. The stored window has its rows in the same entries, so it is a part of this runtime.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from sash.runtime.records.session_tables import Tables
 from sash.runtime.records.stream_queries import StreamQueries
 from sash.runtime.settings import SessionSettings, Settings
 from sash.runtime.spark_pass import Batch, PassResult, SparkPipeline, StreamSource
-from sash.runtime.stored.stored_window import Brought, KeptWindow, rows_of_batch
+from sash.runtime.stored.stored_window import KeptWindow, RowsAndLate, rows_of_batch
 from sash.runtime.streams.input_limit import InputMeter
 from sash.runtime.streams.load import report_recovery, report_snapshot
 from sash.runtime.streams.stream_pass import Passes
@@ -64,17 +64,17 @@ if TYPE_CHECKING:
 
 
 class Audience(Protocol):
-    """Takes what a stream has for its queries."""
+    """Takes a stream's answers for its queries."""
 
     def take(self, progress: Progress, delivered: bool) -> None:
-        """Hand answers to their queries; record failures and ends. `delivered`: all this was told before a restart."""
+        """Hand answers to their queries; record failures and ends. `delivered`: queries had these before a restart."""
 
 
 class Roster:
-    """The queries that a stream serves as of a version of the catalog: those that are wanted, have failed, have ended.
+    """The queries of a stream as of a version of the catalog: wanted ones, failed ones, ended ones.
 
-    They are known by their serial numbers, as text: a later query of the same name is another one. A version that
-    differs by one query from the version before it costs what that query costs. `audience` takes progress outward.
+    They are known by their serial numbers, as text: a later query of the same name is another one. A new version costs
+    only as much as the queries that it changes. `audience` takes progress outward.
     """
 
     def __init__(self, runtime: StreamRuntime, queries: StreamQueries[CompiledQuery], audience: Audience) -> None:
@@ -83,7 +83,7 @@ class Roster:
         self._audience = audience
         self.version = -1
         self.wanted: dict[str, CompiledQuery] = {}
-        # The serial number that a name has among those that are wanted.
+        # The serial number of each name among the wanted queries.
         self._serials: dict[str, int] = {}
         # The tables in which tuples are looked up, and for how many queries.
         self.lookups: Counter[Lookup] = Counter()
@@ -121,7 +121,7 @@ class Roster:
         return {serial: why for serial, why in self.failed.items() if serial not in known}
 
     def hand_over(self, progress: Progress, delivered: bool) -> None:
-        """Take note of who has failed or ended, and take answers outward."""
+        """Note failed and ended queries, and take answers outward."""
         outcome = progress.outcome
         serials = self.serials([*outcome.failed, *outcome.ended])
         self.failed.update({serials[name]: why for name, why in outcome.failed.items()})
@@ -149,9 +149,9 @@ class Roster:
 
 @dataclass(frozen=True)
 class StreamStorage:
-    """Where a stream has its log, the rows of its stored window, and the panes that do not come to this process.
+    """Where a stream has its log, the rows of its stored window, and the panes in the cluster.
 
-    Each is None where there is none: without a checkpoint, or without a place that executors see.
+    Each may be None: without a checkpoint, or without a place that executors see.
     """
 
     log: EpochLog | None = None
@@ -175,7 +175,7 @@ class PaneRuntime:
     ) -> None:
         stream, level = source.stream, settings.isolation
         self.source = source
-        # What the user wants; those of `panes` are the settings of the epoch that it works on.
+        # The user's settings; `panes` has the settings of its current epoch.
         self.settings: Settings = settings
         self._isolation = isolation
         self._journal = Journal(storage.log)
@@ -212,7 +212,7 @@ class PaneRuntime:
             )
 
     def begin(self, epoch: int, version: int) -> int:
-        """Go to the version of the catalog that an epoch sees: the one of its first attempt, else the given one."""
+        """Go to the version of the catalog that an epoch sees: that of its first attempt, else the given one."""
         seen = self._journal.intend(epoch, version)
         self._failed_before = set(self._roster.failed)
         with self._isolation.slide():
@@ -222,7 +222,7 @@ class PaneRuntime:
         return seen
 
     def read(self, rows: DataFrame, epoch: int, scanned: pa.Table | None, one_in: int) -> PassResult:
-        """Spark's one action for the pane tables. `scanned` are the facts of a scan that plans have made instead.
+        """Spark's one action for the pane tables. `scanned` are the facts of a scan by plans instead.
 
         SHED: the rows are one of `one_in` tuples, and their partials are scaled.
         """
@@ -270,13 +270,13 @@ class PaneRuntime:
         return statistics.late_tuples - late
 
     def _pace(self, batch: Batch) -> Pace:
-        """Live, there is time until the next micro-batch; and if Spark's part has used it, half as much again."""
+        """Live, there is time until the next micro-batch; if Spark's part has used it, half as much again."""
         if batch.interval is None:
             return UNHURRIED
         used = self._clock.now() - batch.began
         return UntilNext(self._clock, max(batch.interval - used, used / 2))
 
-    def _rows_to_keep(self, batch: Batch) -> Brought:
+    def _rows_to_keep(self, batch: Batch) -> RowsAndLate:
         """What the stored window takes of a micro-batch, and how many tuples came too late for it."""
         if self.kept is None:
             return None, 0
@@ -289,11 +289,11 @@ class PaneRuntime:
         self._move(watermark, partial(HeartbeatEntry, watermark=watermark))
 
     def finish(self, stream: str) -> None:
-        """Close the panes that are open."""
+        """Close the open panes."""
         self._move(None, EndEntry)
 
     def _move(self, watermark: Micros | None, kind: Callable[..., StreamEntry]) -> None:
-        """Time goes on without tuples, to a watermark or to the end."""
+        """Move time without tuples, to a watermark or to the end."""
         self.check_whole()
         failed_before = set(self._roster.failed)
         counted, pending = self.passes.count_pending(watermark)
@@ -313,7 +313,7 @@ class PaneRuntime:
 
     @contextmanager
     def _all_or_broken(self) -> Iterator[None]:
-        """From the first change to the commit: what fails in between leaves a state that only the log can mend."""
+        """From the first change to the commit: an error in between leaves a state that only the log can repair."""
         try:
             yield
         except BaseException:
@@ -321,7 +321,7 @@ class PaneRuntime:
             raise
 
     def _commit(self, entry: StreamEntry, progress: Progress) -> None:
-        """Tell of what has failed and what is answered, then write the entry; `progress` is what came of it."""
+        """Report failures and answers, then write the entry; `progress` is the result of the entry."""
         self._roster.report_failures(entry.failed, reported=False)
         changes = self.cluster.changes(progress.outcome.failed)
         self._roster.hand_over(progress, delivered=False)
@@ -335,10 +335,10 @@ class PaneRuntime:
         if self.kept is not None:
             self.kept.let_go(taken_back=is_batch)
 
-    # -- what an entry does, when it comes and when it is replayed -------------------------------------
+    # -- the effect of an entry, when it comes and when it is replayed ---------------------------------
 
     def _apply_batch(self, entry: BatchEntry, facts: BatchFacts, pace: Pace) -> Progress:
-        """`facts` are the partials of the micro-batch, sorted out."""
+        """`facts` are the partials of the micro-batch, by pane tables."""
         self.panes.reprice(entry.prices)
         numbered = self.passes.numbered(entry.counted, entry.pending)
         progress = self.panes.apply(facts, numbered, pace, entry.missed, entry.one_in, entry.jumped)
@@ -347,7 +347,7 @@ class PaneRuntime:
         return progress
 
     def _apply_time(self, entry: StreamEntry) -> Progress:
-        """A heartbeat, or the end."""
+        """Apply a heartbeat, or the end."""
         numbered = self.passes.numbered(entry.counted, entry.pending)
         if isinstance(entry, HeartbeatEntry):
             progress = self.panes.advance(entry.watermark, numbered)
@@ -360,7 +360,7 @@ class PaneRuntime:
         return progress
 
     def _keep(self, rows: pa.Table | None) -> None:
-        """The stored window follows the watermark."""
+        """Give rows to the stored window, and move it to the watermark."""
         if self.kept is not None:
             self.kept.take(self.kept.empty() if rows is None else rows, self.panes.watermark)
 
@@ -372,9 +372,9 @@ class PaneRuntime:
     # -- answers of now, and recovery ------------------------------------------------------------------
 
     def answer(self, query: CompiledQuery) -> Answer | None:
-        """From the panes as they are, also for a query that is scheduled only at the next micro-batch.
+        """Answer from the current panes, also a query that is scheduled only at the next micro-batch.
 
-        None where panes do not have everything that the query reads.
+        None if the panes do not have everything that the query reads.
         """
 
         def take() -> PaneLookup | None:
@@ -400,7 +400,7 @@ class PaneRuntime:
         )
 
     def load(self) -> None:
-        """The last snapshot, and what came after it. Answers are remembered, not delivered again."""
+        """Load the last snapshot and the entries after it. Answers are remembered, not delivered again."""
         if not self._journal.is_durable:
             return
         snapshot, applied = self._journal.replay(STREAM, self._load_snapshot, self._repeat)
@@ -424,7 +424,7 @@ class PaneRuntime:
         self.epoch = snapshot.epoch
 
     def _repeat(self, entry: StreamEntry) -> None:
-        """What is stored and who is answered must be as it was then, whatever the user wants from now on."""
+        """Apply an entry again with the settings of its time, whatever the user has chosen since."""
         self._use(entry.settings.over(self.settings))
         self._roster.synchronise(entry.version)
         self.cluster.replay(entry.cluster)

@@ -41,7 +41,7 @@ class Runner:
         self._clock = clock
         self._history = history
         self._live: dict[str, Intake] = {}
-        # How streams that are not live any more have ended.
+        # The last states of streams that are not live any more.
         self._over: dict[str, StreamState] = {}
         self._watches: list[IdleWatch | MachineWatch] = []
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
@@ -53,7 +53,7 @@ class Runner:
         return stream in self._live
 
     def state_of(self, stream: str) -> StreamState:
-        """Nothing is changed by looking: `wait` still raises what went wrong."""
+        """The state of a stream. Reading it changes nothing: `wait` still raises the stream's error."""
         intake = self._live.get(stream)
         if intake is None:
             return self._over.get(stream, StreamState(IDLE))
@@ -63,7 +63,7 @@ class Runner:
         return StreamState(ENDED) if failure is None else StreamState(FAILED, failure)
 
     def forget(self, stream: str) -> None:
-        """A later stream of the same name is another one."""
+        """Forget a dropped stream's state: a later stream of the same name has its own."""
         self._over = {name: state for name, state in self._over.items() if name.lower() != stream.lower()}
 
     def check_stopped(self) -> None:
@@ -71,7 +71,7 @@ class Runner:
             raise SashError("the session is running; stop() it first")
 
     def drain(self, streams: list[RunningStream]) -> None:
-        """Read what is there, stream by stream, and close the last panes."""
+        """Read all input, stream by stream, and close the last panes."""
         self.check_stopped()
         for running in streams:
             running.begin()
@@ -139,7 +139,7 @@ class Runner:
         )  # fmt: skip
 
     def _limit_of(self, running: RunningStream) -> InputLimit | None:
-        """What keeps micro-batches to `max_lag`, where the user wants that and the source can be limited."""
+        """The limit that keeps micro-batches to `max_lag`, if the user wants that and the source can be limited."""
         if self.max_lag is None:
             return None
         if limit_option(running.stream.source) is None:
@@ -149,7 +149,7 @@ class Runner:
         return InputLimit(running.stream.name, running.input, self.max_lag / SECOND, self._clock)
 
     def _check_offsets(self, running: RunningStream) -> None:
-        """Without Spark's offsets it would begin anew, and what it reads then counts as taken already."""
+        """Refuse to start without Spark's offsets: Spark would begin anew, and Sash would skip its micro-batches."""
         directory = self._directory(running.stream)
         if self._checkpoint is not None and not running.at_start and not (directory / "offsets").exists():
             raise CheckpointError(f"the checkpoint lacks {directory}, which says how far Spark has read")
@@ -204,13 +204,13 @@ class Runner:
         return True
 
     def stop(self) -> None:
-        """After the micro-batch in flight. From inside one (a subscriber's callback) it is only asked for."""
+        """Stop after the micro-batch in flight. A subscriber's callback only requests the stop."""
         if any(intake.running.in_batch for intake in list(self._live.values())):
             threading.Thread(target=self.stop, name="sash-stop", daemon=True).start()
             return
         self._end_watches()
         for stream, intake in list(self._live.items()):
-            # Of one that has failed nobody may have asked yet: the failure must be there when somebody does.
+            # Perhaps nobody has asked for the error of a failed stream yet: keep it.
             before = self.state_of(stream)
             intake.stop()
             self._live.pop(stream, None)

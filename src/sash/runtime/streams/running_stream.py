@@ -99,11 +99,11 @@ class RunningStream:
         return self.panes.input
 
     def use(self, settings: Settings) -> None:
-        """Other settings, from the next epoch on."""
+        """Use other settings, from the next epoch on."""
         self.panes.settings = settings
 
     def redeclare(self, stream: Stream, pipeline: SparkPipeline) -> None:
-        """The same stream with other options of its source, or another IDLE AFTER, after a restart."""
+        """Declare the same stream with other options of its source, or another IDLE AFTER, after a restart."""
         with self._lock:
             self.panes.source.stream, self.panes.source.pipeline = stream, pipeline
 
@@ -118,12 +118,12 @@ class RunningStream:
 
     @property
     def keeps_one_in(self) -> int:
-        """How the next micro-batch is sampled; `run()` has all the time that it needs for all tuples."""
+        """How the next micro-batch is sampled; `run()` has time for all tuples."""
         return self.load.keeps_one_in if self.is_overloaded else 1
 
     @property
     def is_overloaded(self) -> bool:
-        """Live. A stream that has had nothing to do for a while is not, though no micro-batch has come to say so."""
+        """Whether a live stream is overloaded. A stream that has rested is not, even before its next micro-batch."""
         if self.interval is None or not self.load.is_over:
             return False
         is_waiting = not self.is_working and not self.stopping
@@ -131,28 +131,28 @@ class RunningStream:
 
     @property
     def at_start(self) -> bool:
-        """No micro-batch has been taken yet, in this session or one that it continues."""
+        """Whether no micro-batch has been taken yet, in this session or one that it continues."""
         return self.panes.epoch < 0
 
     @contextmanager
     def between_batches(self) -> Iterator[None]:
-        """No micro-batch begins meanwhile; waits for the one in flight, unless called from it."""
+        """Let no micro-batch begin meanwhile; wait for the one in flight, unless called from it."""
         with self._lock:
             yield
 
     @property
     def is_working(self) -> bool:
-        """A micro-batch is in flight."""
+        """Whether a micro-batch is in flight."""
         return self._batch_thread is not None
 
     @property
     def in_batch(self) -> bool:
-        """The calling thread is the one that works on a micro-batch (a subscriber's callback, say)."""
+        """Whether the calling thread works on a micro-batch: it may be in a subscriber's callback."""
         inside = self._batch_thread == threading.get_ident()
         return inside or (self._plans is not None and self._plans.is_in_turn)
 
     def refuse_batches(self, refuse: bool) -> None:
-        """Let no further micro-batch begin, or let them again; waits for the one in flight, unless called from it.
+        """Refuse further micro-batches, or allow them again; wait for the one in flight, unless called from it.
 
         A refused micro-batch raises: returning would tell Spark that it was processed.
         """
@@ -194,7 +194,7 @@ class RunningStream:
             self.input.end(now - began)
 
     def _read(self, version: int, rows: DataFrame, epoch: int) -> Batch:
-        """Spark's part of a micro-batch: for the pane tables, or, where there are none, for continuous plans."""
+        """Spark's part of a micro-batch: for the pane tables, or, without any, for continuous plans."""
         rows, jumped = without_jumps(rows, self.pipeline, self.runtime)
         one_in = self.keeps_one_in
         sample = rows if self.stream.shed is None else sampled(rows, one_in, epoch)
@@ -221,7 +221,7 @@ class RunningStream:
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        """This thread works for the stream: what subscribers ask for meanwhile must not wait for it."""
+        """This thread works for the stream: a subscriber's requests must not wait for it."""
         before, self._batch_thread = self._batch_thread, threading.get_ident()
         try:
             yield
@@ -229,7 +229,7 @@ class RunningStream:
             self._batch_thread = before
 
     def looked_up(self, rows: DataFrame, lookups: Iterable[Lookup]) -> DataFrame:
-        """The rows with the columns of the tables that queries look them up in."""
+        """The rows, joined with the tables that queries look them up in."""
         return self.panes.passes.looked_up(rows, lookups)
 
     def begin(self) -> None:
@@ -248,7 +248,7 @@ class RunningStream:
                 self.advance_feeds()
 
     def finish(self) -> None:
-        """End of input (or IDLE AFTER): close the panes that are open."""
+        """End of input (or IDLE AFTER): close the open panes."""
         with written_together():
             for runtime in self._plans_at():
                 runtime.finish(self.stream.name)
@@ -257,7 +257,7 @@ class RunningStream:
                 self.advance_feeds(ended=True)
 
     def finish_if_idle(self, tuples: int) -> bool:
-        """IDLE AFTER: the end of input for now, unless more than these tuples have come while we waited."""
+        """IDLE AFTER: the end of input for now, unless more tuples than these have come meanwhile."""
         with self._lock:
             idle = not self.stopping and self.runtime.statistics.tuples == tuples
             if idle:
@@ -265,7 +265,7 @@ class RunningStream:
             return idle
 
     def advance_feeds(self, *, ended: bool = False) -> None:
-        """Archives follow time: everything before the watermark has come, and at the end everything has."""
+        """Move archives forward: everything before the watermark has come, and at the end everything has."""
         latest, watermark = self.runtime.latest, self.runtime.watermark
         passed = None if watermark is None else watermark - 1
         reached = latest if ended else passed

@@ -1,11 +1,11 @@
-"""Spark's part of a micro-batch: the one action for all pane tables, and those that some windows want besides.
+"""Spark's part of a micro-batch: the one action for all pane tables, and further actions for some windows.
 
     rows ─► with columns of tables (lookups) ─► partials of every pane and group      the one action
                                              ─► files of pane tables in the cluster   one, where there are such
          ─► tuples that the watermark passes get their numbers ─► their partials      two, for windows of rows
             the others wait: `pending`
 
-Where an expression fails, its queries are found and fail alone; then the action is repeated without them.
+If an expression fails, the queries that have it fail; then the action is repeated without them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Passes:
-    """Changes nothing but the roster, and that only when a query fails: what it brings is applied by the caller."""
+    """Changes only the roster, and only when a query fails: the caller applies the results."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Passes:
         self._cluster = cluster
         self._tables = tables
         self._isolation = isolation
-        # Tuples that row-based windows have seen and the watermark has not passed.
+        # Tuples of row-based windows that the watermark has not passed.
         self.pending: pa.Table | None = None
 
     def aggregate(self, rows: DataFrame, epoch: int) -> PassResult:
@@ -69,13 +69,13 @@ class Passes:
         return self._without_culprits(rows, passes)
 
     def count_pending(self, watermark: Micros | None) -> tuple[pa.Table | None, pa.Table | None]:
-        """Number the tuples that wait and that a watermark (None: the end) passes; and those that still wait."""
+        """Number the waiting tuples that a watermark (None: the end) passes; the others still wait."""
         if self.pending is None:
             return None, None
         return self._without_culprits(None, lambda: self._count(None, watermark))
 
     def _count(self, rows: DataFrame | None, watermark: Micros | None) -> tuple[pa.Table | None, pa.Table | None]:
-        """Number the tuples that a watermark passes; their partials, and the tuples that still wait."""
+        """Number the tuples that a watermark passes; the result is their partials, and the tuples that still wait."""
         tables = self._runtime.tables(by_rows=True)
         if not tables:
             return None, None
@@ -83,16 +83,16 @@ class Passes:
         return self._source.pipeline.aggregate_numbered(rows, self.pending, interval, self._runtime.counted, tables)
 
     def facts(self, table: pa.Table) -> BatchFacts:
-        """What the pass over a micro-batch brought."""
+        """The result of the pass over a micro-batch, by pane tables."""
         return self._source.pipeline.facts(table, self._runtime.tables())
 
     def numbered(self, counted: pa.Table | None, pending: pa.Table | None) -> NumberedPartials | None:
-        """What the pass over numbered tuples brought."""
+        """The result of the pass over numbered tuples, by pane tables."""
         facts = self._source.pipeline.numbered_facts(counted, self._runtime.tables(by_rows=True))
         return None if facts is None else NumberedPartials(facts, 0 if pending is None else len(pending))
 
     def looked_up(self, rows: DataFrame, lookups: Iterable[Lookup]) -> DataFrame:
-        """The rows with the columns of the tables that queries look them up in."""
+        """The rows, joined with the tables that queries look them up in."""
         if self._tables is None:
             return rows
         return looked_up(rows, self._source.stream, self._tables.all_versions(dict.fromkeys(lookups)))
@@ -103,7 +103,7 @@ class Passes:
     # -- errors of expressions -------------------------------------------------------------------------
 
     def _without_culprits(self, rows: DataFrame | None, action: Callable[[], T]) -> T:
-        """When an expression fails, find out whose, fail those queries alone, and go on."""
+        """When an expression fails, find its queries, fail only them, and go on."""
         while True:
             started = time.perf_counter()
             try:
@@ -118,7 +118,7 @@ class Passes:
 
     def _fail_culprits(self, rows: DataFrame | None) -> bool:
         pipeline = self._source.pipeline
-        # Row-based windows read tuples of earlier micro-batches too: those that have waited for their numbers.
+        # Row-based windows also read tuples of earlier micro-batches, which waited for their numbers.
         waited = pipeline.with_pending(rows, self.pending)
         found_rows = None if rows is None else self._looked_up(rows)
         culprits = {}

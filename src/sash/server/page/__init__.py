@@ -1,6 +1,6 @@
 """The live page: five views of one session, drawn by NiceGUI and ECharts.
 
-Views read what `watch.Watch` has sampled, or ask the session on a thread: nothing here holds up the event loop.
+Views read the samples of `watch.Watch`, or ask the session on a thread: nothing here blocks the event loop.
 """
 
 from fastapi import FastAPI
@@ -12,17 +12,17 @@ from sash.server.page import answer_view, health, queries_view, schedule_view, s
 from sash.server.page.frame import frame
 from sash.server.watch import Watch
 
-# NiceGUI has one application per process. It may be mounted again, in another server of the process, if it is as it
-# was before the first time.
+# NiceGUI has one application per process. It may be mounted again, in another server of the process, if its state is
+# that of before the first time.
 _PLAIN = list(pages.user_middleware)
 
-# A browser that gets no word from the server for so long reloads the page, and the user loses the typed text. A busy
+# A browser that gets no word from the server for this long reloads the page, and the user loses the typed text. A busy
 # process may be silent for longer than NiceGUI's default of three seconds.
 _RECONNECT_SECONDS = 30.0
 
 
 def mount(app: FastAPI, service: Service, watch: Watch) -> None:
-    """The five views of a session. One at a time: `server_thread.Server` sees to that."""
+    """Mount the five views of a session. `server_thread.Server` allows one server at a time."""
     session = service.session
 
     @ui.page("/")

@@ -18,14 +18,14 @@ from sash.server.page.frame import heading, shown_rows, shown_value, table_colum
 
 REFRESH_SECONDS = 1.0
 LINE, BARS, TABLE = "Line", "Bars", "Table"
-# How many lines a picture has, how many answers one goes back, how many bars and rows of a page are shown, and may be.
+# The most lines of a chart, answers of a line, bars, rows of a page, and rows that a page may have.
 _LINES, _BACK, _BARS, _ROWS, _MOST_ROWS = 8, 300, 20, 25, 500
 
 
 def series(answers: Sequence[Answer], keys: list[str], value: str) -> dict[str, list[page_charts.Point]]:
-    """A value over time, one line per group: those with the largest values now, then those of the answers before.
+    """A value over time, one line per group: those with the largest values now, then those of earlier answers.
 
-    The newest answer of an alert is empty most of the time: what it said before is to be seen.
+    The newest answer of an alert is mostly empty: the chart shows its earlier ones.
     """
     names: list[str] = []
     for answer in reversed(answers):
@@ -69,7 +69,7 @@ def _names(table: pa.Table, keys: list[str]) -> list[str]:
 
 
 def natural_form(query: Query, latest: Answer | None) -> str:
-    """How a query is best looked at: lists and many groups as bars, else a line for each group."""
+    """The best form for a query: lists and many groups as bars, else a line for each group."""
     keys, values = query.columns()
     if not values or _is_change(latest):
         return TABLE
@@ -101,7 +101,7 @@ class _View:
         self._form: str | None = None
         self._column: str | None = None
         self._told: tuple[Any, ...] = ()
-        # The page of the table that is shown, as Quasar says it.
+        # The current page of the table, in Quasar's form.
         self._page: dict[str, Any] = {"page": 1, "rowsPerPage": _ROWS, "sortBy": None, "descending": False}
 
     def build(self) -> None:
@@ -126,7 +126,7 @@ class _View:
         self._form, self._told = event.value, ()
 
     async def _turn(self, event: Any) -> None:
-        """To another page, or into another order."""
+        """Turn to another page, or to another order."""
         self._page = {name: event.args["pagination"][name] for name in self._page}
         self._told = ()
         await self._draw()
@@ -189,10 +189,10 @@ class _View:
 
 
 def page_of(table: pa.Table, page: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The rows of a page, and which page that is: a table that has become shorter ends before the page."""
+    """The rows of a page, and its number: a shorter table may end before the page."""
     most, column = min(page["rowsPerPage"] or _ROWS, _MOST_ROWS), page["sortBy"]
     number = max(1, min(page["page"], -(-table.num_rows // most)))
-    # Nested values have no order, and of two columns with one name nobody knows which is meant.
+    # Nested values have no order, and a name of two columns is ambiguous.
     if table.schema.names.count(column) == 1 and not pa.types.is_nested(table.schema.field(column).type):
         table = table.sort_by([(column, "descending" if page["descending"] else "ascending")])
     return {**page, "page": number}, shown_rows(table.slice((number - 1) * most), most)
@@ -205,12 +205,12 @@ def _complaint(query: Query) -> str:
 
 
 def _is_change(latest: Answer | None) -> bool:
-    """A continuous query's answers are changes: over time they make no line."""
+    """Whether the answers are changes, which make no line over time."""
     return latest is not None and "_sign" in latest.table.schema.names
 
 
 def _shown(query: Query, latest: Answer) -> pa.Table:
-    """What holds now, or, of a stream of results, which never holds, what came last."""
+    """The current rows, or, for a stream of results, the latest ones."""
     if not _is_change(latest):
         return latest.table
     try:

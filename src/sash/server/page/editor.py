@@ -1,8 +1,8 @@
-"""The CQL editor: colours, the error at its word when one pauses, and what can be done with a text.
+"""The CQL editor: colours, the error at its word after a pause, and buttons for a text.
 
-Nothing that the server sends writes into the field: its text is older than what has been typed meanwhile. NiceGUI sends
-the text with every property of an editor that changes. So marks and colours are set by calls of the editor's methods,
-and marks only where the browser still has the text that they were made for.
+Nothing that the server sends writes into the field: the server's text is older than the typed text. NiceGUI sends the
+text with every changed property of an editor. So marks and colours are set by calls of the editor's methods, and marks
+only if the browser still has the text that they were made for.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MARK = """
 const element = getElement({id});
 if (element?.editor?.state.doc.toString() === {text}) element.setDecorations({marks});
 """
-# The rest of the page follows the browser's dark mode by itself; the editor has to be told.
+# The rest of the page follows the browser's dark mode by itself; the editor needs this.
 _FOLLOW_MODE = """
 const element = getElement({id}), dark = window.matchMedia('(prefers-color-scheme: dark)').matches;
 element.editorPromise.then(() => element.setTheme(dark ? 'githubDark' : 'githubLight'));
@@ -48,7 +48,7 @@ element.editorPromise.then(() => element.setTheme(dark ? 'githubDark' : 'githubL
 
 
 def mistake_in(session: Session, text: str) -> SashError | None:
-    """What is wrong with a text, as the engine would say it."""
+    """The engine's error about a text; None without one."""
     if not text.strip():
         return None
     try:
@@ -62,7 +62,7 @@ def mistake_in(session: Session, text: str) -> SashError | None:
 
 
 def decorations(text: str, mistake: Exception | None) -> list[dict[str, Any]]:
-    """Marks of the editor: the words of CQL, and a wavy line under the word that is wrong."""
+    """Marks of the editor: the words of CQL, and a wavy line under the wrong word."""
     marks = [
         {"kind": "mark", "from": found.start(), "to": found.end(), "class": "sash-word"}
         for found in _WORDS.finditer(text)
@@ -75,7 +75,7 @@ def decorations(text: str, mistake: Exception | None) -> list[dict[str, Any]]:
 
 
 def register(service: Service, text: str, name: str) -> str:
-    """Register a SELECT under a name, or what REGISTER QUERY says; the query's name."""
+    """Register a SELECT under a name, or execute REGISTER QUERY; returns the query's name."""
     service.check_room()
     statement = parse(text)
     if isinstance(statement, RegisterQuery):
@@ -97,11 +97,11 @@ class Editor:
         self._service = service
         self._session = service.session
         self._changed = changed
-        # The text as it was at the last look, the text that was checked last, and how often a button was pressed.
+        # The text at the last look, the text that was checked last, and how often a button was pressed.
         self._seen: str | None = None
         self._checked: str | None = None
         self._deeds = 0
-        # The question that is being answered, if one is.
+        # The id of the running question, if there is one.
         self._asked = ""
 
     def build(self) -> None:
@@ -126,19 +126,19 @@ class Editor:
         ui.timer(0, lambda: ui.run_javascript(_FOLLOW_MODE.format(id=self._text.id)), once=True)
 
     def _first_words(self) -> str:
-        """A question that can be answered: what some query asks, once."""
+        """A question that can be answered: some query's, asked once."""
         query = next(iter(list(self._session.queries.values())), None)
         return "" if query is None else _SLIDE.sub("", query.text)
 
     async def _check(self) -> None:
-        """When one has stopped typing."""
+        """Check the text when the user has stopped typing."""
         text = self._text.value
         has_paused, self._seen = text == self._seen, text
         if text == self._checked or not has_paused:
             return
         self._checked, deeds = text, self._deeds
         mistake = await asyncio.to_thread(mistake_in, self._session, text)
-        # What comes of a button that was pressed meanwhile says more.
+        # The result of a button that was pressed meanwhile matters more.
         if deeds == self._deeds:
             self._show_mistake(text, mistake)
 
@@ -148,7 +148,7 @@ class Editor:
         ui.run_javascript(_MARK.format(id=self._text.id, text=json.dumps(text), marks=marks))
 
     async def _do(self, action: Awaitable[T]) -> T | None:
-        """What came of it; None after a mistake, which is shown."""
+        """The result of an action; None after a mistake, which is shown."""
         self._deeds += 1
         text = self._checked = self._text.value
         self._said.set_text("")
@@ -165,7 +165,7 @@ class Editor:
         self._service.desk.cancel(self._asked)
 
     async def _ask(self) -> None:
-        """As the API asks, within the same limits."""
+        """Ask as the API does, within the same limits."""
         self._asked = uuid.uuid4().hex
         question = Question(text=self._text.value, id=self._asked, max_rows=_ROWS)
         client = ui.context.client

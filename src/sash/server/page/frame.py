@@ -1,4 +1,4 @@
-"""What all views have in common: the way to the others, the state of the engine, colours and type, tables."""
+"""The common part of all views: navigation, the state of the engine, colours and type, tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sash.sql.roles import is_number
 VIEWS = {"Queries": "/", "Answer": "/answer", "Sharing": "/sharing", "Schedule": "/schedule", "Health": "/health"}
 REFRESH_SECONDS = 1.0
 
-# What is said about each state, before the reason; and its colour, from Quasar's palette.
+# The words for each state, before the reason; and its colour, from Quasar's palette.
 _STATES = {
     STARTING: ("Starting", "grey-7"),
     LIVE: ("Live", "positive"),
@@ -65,7 +65,7 @@ def frame(view: str, watch: Watch) -> Iterator[None]:
 
 
 def _state(watch: Watch) -> None:
-    """The worst that is true of the engine, on every view; where all is not well, also why, and the way to Health."""
+    """The worst state of the engine, on every view; in trouble, also why, and a link to Health."""
     with ui.row().classes("items-center gap-2").props('role="status"'):
         with ui.link(target=VIEWS["Health"]).props('aria-label="State"'):
             badge = ui.badge("")

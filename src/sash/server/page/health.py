@@ -1,4 +1,4 @@
-"""Health: what is wrong, how much comes, how far behind it is, what is lost, what it takes."""
+"""Health: errors, rates, lag, losses, and resources."""
 
 from __future__ import annotations
 

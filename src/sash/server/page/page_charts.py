@@ -9,10 +9,10 @@ from typing import Any
 # Text and lines: a grey in the middle, with enough contrast either way.
 GREY = "#7b8694"
 FAINT = "rgba(123, 134, 148, .25)"
-# Told apart by people who see few colours, too (Okabe and Ito's, without yellow and black).
+# Distinguishable for people who see few colours, too (Okabe and Ito's, without yellow and black).
 PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7b8694", "#8a63d2"]
 
-# Time, value, and whether the value is of a whole window (it is where nothing is said).
+# Time, value, and whether the value is of a whole window (true by default).
 Point = Sequence[Any]
 # A number as an axis has room for it: 1.5M. Digits are kept: neighbours on an axis may differ in the last one. NiceGUI
 # makes a function of an option whose name begins with a colon.
@@ -37,7 +37,7 @@ def axis(kind: str, **more: Any) -> dict[str, Any]:
 
 
 def _tooltip(trigger: str) -> dict[str, Any]:
-    """Drawn, and no HTML: names of groups are data, and data may be hostile."""
+    """A drawn tooltip, no HTML: names of groups are data, and data may be hostile."""
     return {"trigger": trigger, "confine": True, "renderMode": "richText"}
 
 
@@ -64,7 +64,7 @@ def lines(series: Mapping[str, Iterable[Point]], unit: str = "", *, stacked: boo
         grid={"left": 8, "right": 28, "top": 52 if many and unit else 36, "bottom": 8, "containLabel": True},
         xAxis=axis("time"),
         yAxis=axis(
-            # The unit begins where the axis is: in the middle above it, a long one would be cut off.
+            # The unit begins at the axis: in the middle above it, a long one would be cut off.
             "value", name=unit, nameLocation="end", nameTextStyle={"color": GREY, "align": "left"}, scale=not stacked,
         ),
         series=drawn,
@@ -113,7 +113,7 @@ def bars(values: Mapping[str, float | None], unit: str) -> dict[str, Any]:
 
 
 def flow(nodes: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What goes where, from left to right. A node has a `name` and a `depth`; a link `source`, `target`, `value`."""
+    """A flow from left to right. A node has a `name` and a `depth`; a link `source`, `target`, `value`."""
     return _base(
         tooltip=_tooltip("item"),
         series=[

@@ -1,4 +1,4 @@
-"""Queries: what is registered, what each said last, and an editor to ask, register and drop."""
+"""Queries: the registered ones with their latest answers, and an editor to ask, register and drop."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _first_line(error: SashError) -> str:
 
 
 def _written(text: str) -> list[str]:
-    """The windows of a query that is not answered from panes, as they are written.
+    """The windows of a query that panes do not answer, in the text's form.
 
     >>> _written("SELECT 1 FROM a [WINDOW 30 sec SLIDE 5 sec] x, b [ROWS 10] WHERE x.k = b.k")
     ['30 sec', 'ROWS 10']
@@ -85,16 +85,16 @@ def show(service: Service, watch: Watch) -> None:
     session = service.session
 
     async def refresh() -> None:
-        # On a thread: what a continuous query said before a restart may have to be read from the checkpoint.
+        # On a thread: answers from before a restart may have to be read from the checkpoint.
         table.rows = await asyncio.to_thread(rows, session, watch.stats)
 
     Editor(service, refresh).build()
     heading("Queries", "answers as of event time, UTC")
     table = ui.table(columns=_COLUMNS, rows=[], row_key="name", pagination=25)
-    # On a narrow screen one card per query, instead of columns that nobody can read.
+    # On a narrow screen one card per query, instead of unreadable columns.
     table.classes("w-full").props('flat bordered dense wrap-cells :grid="window.innerWidth < 1024"')
     table.add_slot("item", _CARD)
-    # A link to the answer, and a button with a name that a screen reader can say.
+    # A link to the answer, and a button with a name for screen readers.
     table.add_slot(
         "body-cell-name",
         """<q-td :props="props"><a class="text-primary" :href="'/answer?query=' + encodeURIComponent(props.value)">
@@ -115,7 +115,7 @@ def show(service: Service, watch: Watch) -> None:
 
 
 def _confirm_drop(session: Session, name: str, dropped: Callable[[], Awaitable[None]]) -> None:
-    """Its synopses go with it: that is asked about once."""
+    """Ask once before a query is dropped: its synopses go with it."""
     with ui.dialog(value=True) as dialog, ui.card():
         ui.label(f"Drop query {name}? What only it needs is forgotten.")
 

@@ -1,4 +1,4 @@
-"""Schedule: a timeline of executions, who ran together, early or late; and what other policies would cost."""
+"""Schedule: a timeline of executions, which ran together, early or late; and the cost of other policies."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from sash.server.page.frame import heading
 from sash.server.page.sharing_view import sub_group
 
 REFRESH_SECONDS = 2.0
-# A page rests for so many times what its last look took.
+# A page rests for this many times the duration of its last look.
 _REST = 10
-# How many moments are drawn: more could not be told apart.
+# The most moments that are drawn: more could not be distinguished.
 _MOMENTS = 40
 # Shapes as well as colours, for people who see few of these.
 _MARKS = {
@@ -51,7 +51,7 @@ def timeline(executed: Sequence[dict[str, Any]]) -> dict[str, Any]:
             marks[turn["state"]].append({"value": [at, place[_row(turn)]], "name": who})
         if len(each["turns"]) > 1:
             ends = sorted(place[_row(turn)] for turn in each["turns"])
-            # What is not a number interrupts the line.
+            # A value that is not a number interrupts the line.
             joined += [[at, ends[0]], [at, ends[-1]], [at, "-"]]
     options = page_charts.lines({})
     options["yAxis"] = page_charts.axis("category", data=names, inverse=True)
@@ -105,7 +105,7 @@ def show(session: Session) -> None:
     asked = 0.0
 
     async def draw() -> None:
-        # With very many queries the costs of all policies take their time: a page must not ask for them all the time.
+        # With very many queries the costs of all policies take long to compute: a page must not ask all the time.
         nonlocal asked
         if time.monotonic() < asked:
             return

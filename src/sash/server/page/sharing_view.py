@@ -1,4 +1,4 @@
-"""Sharing: streams, the pane tables that they are cut into, the synopses on these, and who is executed together."""
+"""Sharing: streams, their pane tables, the synopses on these, and the queries that are executed together."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Path:
 
 
 def paths(stats: dict[str, Any]) -> list[Path]:
-    """Of every query that is scheduled: through which pane table, synopsis and sub-group it is answered."""
+    """The path of every scheduled query: its pane table, synopsis and sub-group."""
     found = []
     for stream, facts in stats["streams"].items():
         # A query of several pane tables is scheduled by one of them; before the first tuple nobody is.
@@ -61,7 +61,7 @@ def sub_group(name: str) -> str:
 
 
 def _continuous(stats: dict[str, Any]) -> list[Path]:
-    """Queries over single tuples: those that ask the same have one plan."""
+    """Queries over single tuples: equal queries have one plan."""
     numbers: dict[str, int] = {}
     found = []
     for name, facts in stats["queries"].items():
@@ -74,7 +74,7 @@ def _continuous(stats: dict[str, Any]) -> list[Path]:
 
 
 def picture(found: list[Path]) -> dict[str, Any]:
-    """The flow of ECharts. A node's name must be its own, so columns are told apart by a number that nobody sees."""
+    """The flow of ECharts. Names of nodes must be unique, so an invisible number distinguishes columns."""
     nodes: dict[tuple[int, str], None] = {}
     links: dict[tuple[tuple[int, str], tuple[int, str]], int] = {}
     for path in found:
@@ -105,7 +105,7 @@ def _keys(table: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Work:
-    """What the queries of now take, over all tuples so far: rows read, and rows made of them before they are added up.
+    """The work for the current queries, over all tuples so far: rows read, and rows made before they are added up.
 
     `alone`: one Spark job per query reads every tuple for each query, and makes a row for every window that it falls
     into. Sash reads a tuple once, and adds it to one pane of each pane table, and to each continuous plan.
@@ -131,7 +131,7 @@ def work(stats: dict[str, Any]) -> Work:
 
 
 def _streams(query: dict[str, Any]) -> list[str]:
-    """None of a query that has failed, or that no stream runs yet."""
+    """The streams of a query; none if it has failed, or if no stream runs it yet."""
     return query.get("streams") or [query[name] for name in ("stream",) if name in query]
 
 
@@ -177,7 +177,7 @@ def show(watch: Watch) -> None:
 
 
 def _comparison(title: str) -> Callable[[int, int], None]:
-    """A card with what one Spark job per query would take, and what Sash takes; how to fill it."""
+    """A card with the work of one Spark job per query, and Sash's; returns the function that fills it."""
     with ui.card().classes("q-py-sm q-px-md gap-0").props("flat bordered"):
         ui.label(title).classes("text-sm sash-dim")
         ours = ui.label("–").classes("text-2xl font-semibold")
@@ -203,7 +203,7 @@ def short(number: float) -> str:
 
 
 def _list(found: list[Path]) -> None:
-    """What the picture shows, in words: each pane table with what is executed on it."""
+    """The picture in words: each pane table with its executions."""
     by_table: dict[tuple[str, str], dict[str, list[str]]] = {}
     for path in found:
         executed = by_table.setdefault((path.stream, path.table), {})
@@ -216,7 +216,7 @@ def _list(found: list[Path]) -> None:
 
 
 def summary(stats: dict[str, Any]) -> str:
-    """What sharing saves, in a sentence."""
+    """The savings of sharing, in a sentence."""
     tables = [table for facts in stats["streams"].values() for table in facts["pane_tables"]]
     queries = len(stats["queries"])
     if not queries:
@@ -239,7 +239,7 @@ def summary(stats: dict[str, Any]) -> str:
 
 
 def _percent(part: float) -> str:
-    """Empty where it would be nothing."""
+    """A percentage; empty for nothing."""
     return f"{part:.0%}" if part >= 0.005 else ""
 
 

@@ -1,8 +1,8 @@
 """A capture file, read piece by piece: the records that are whole.
 
-What a file is, its first four bytes say: classic pcap in either byte order, with micro- or nanoseconds, or pcapng; any
-of them may be compressed with gzip. Memory does not depend on the length of a file: a piece of it is taken apart, and
-what is left of a record at the end of a piece comes first in the next.
+The first four bytes of a file tell its kind: classic pcap in either byte order, with micro- or nanoseconds, or pcapng;
+each may be compressed with gzip. Memory does not depend on the length of a file: it is read in pieces, and an
+incomplete record at the end of a piece comes first in the next.
 
 A file that is still written ends in the middle of a record, as does one whose writer was killed. That is no error: the
 record is left out, or read later, once it is whole. A record that cannot be one (longer than any packet) is an error
@@ -28,13 +28,13 @@ from sash.core.errors import SourceError
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
 
-# So much of a file is in memory at a time.
+# The bytes of a file that are in memory at a time.
 PIECE = 16 * 2**20
 _GZIP = b"\x1f\x8b"
 
 
 class BrokenCaptureError(Exception):
-    """`at`: the byte, counted from the beginning of what was given, at which nothing makes sense any more."""
+    """`at`: the byte, counted from the beginning of the given data, at which no record can begin."""
 
     def __init__(self, at: int, reason: str) -> None:
         super().__init__(reason)
@@ -43,7 +43,7 @@ class BrokenCaptureError(Exception):
 
 @dataclass(frozen=True)
 class Records:
-    """Packets as they were captured, one place of each array for each.
+    """Captured packets, one place of each array for each.
 
     `starts` and `ends` are the captured bytes in `data`; `record_ends` is where the whole record ends there. `lengths`
     are those on the wire. `micros` is the time, where `timed` says that there is one. `links` are link types.
@@ -68,7 +68,7 @@ class Records:
 
 
 class Format(Protocol):
-    """A way to write captures; it remembers what later records need to know about earlier parts of the file."""
+    """A format of captures; it remembers facts of earlier parts of the file that later records need."""
 
     def take(self, data: Bytes) -> tuple[Records, int]:
         """The whole records that `data` begins with, and how many bytes these are."""
@@ -78,8 +78,8 @@ class Format(Protocol):
 def read_capture(path: str | Path, after: int = 0, until: int | None = None) -> Iterator[Records]:
     """The records that end behind the byte `after` and not behind the byte `until` (None: the end of the file).
 
-    A record belongs to one such range only, so a file that grows is read by ranges that follow each other. Of a
-    compressed file the bytes are those after it was decompressed.
+    A record belongs to one such range only, so a growing file is read by consecutive ranges. The bytes of a compressed
+    file are counted after decompression.
     """
     with _opened(Path(path)) as file:
         rest, at = b"", 0
@@ -119,7 +119,7 @@ def is_compressed(path: str | Path) -> bool:
 
 
 class _Unzipped(gzip.GzipFile):
-    """A compressed file that ends too early is one that is still written."""
+    """Reads a compressed file that ends too early as one that is still being written."""
 
     def read(self, size: int | None = -1) -> bytes:
         parts, missing = [], size or 0
@@ -156,7 +156,7 @@ MAGICS = {
 }
 _FILE_HEADER = 24
 _RECORD_HEADER = 16
-# More than any packet has; what other programs refuse, too.
+# More than any packet has; other programs refuse more, too.
 MOST_CAPTURED = 262_144
 
 

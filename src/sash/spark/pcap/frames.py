@@ -1,11 +1,11 @@
-"""Captured packets as columns: what the headers of captured frames say, found by one compiled loop.
+"""Captured packets as columns: the headers of captured frames, read by one compiled loop.
 
     link layer                          network layer                         transport layer
     Ethernet, Linux cooked (both),  ──► [VLAN tags] IPv4 with options,    ──► TCP, UDP, UDP-Lite, SCTP, DCCP: ports
     BSD loopback, raw IP                IPv6 with extension headers           TCP: flags
 
-Each header is read only as far as it was captured; what was not, is missing (-1). A fragment has ports only where it
-is the first of its datagram.
+Each header is read only as far as it was captured; a missing field is -1. A fragment has ports only if it is the first
+of its datagram.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _network(data: Bytes, at: int, end: int, link: int) -> tuple[int, int]:
     if link == _SLL2 and at + 20 <= end:
         return _u16(data, at), at + 20
     if link in (_NULL, _LOOP) and at + 4 <= end:
-        # In the byte order of the machine that captured, which nothing says; the number is small.
+        # In the byte order of the capturing machine, which is unknown; the number is small.
         family = data[at] if data[at] else data[at + 3]
         if family == 2:
             return _IPV4, at + 4
@@ -169,7 +169,7 @@ SCHEMA = pa.schema(
 )
 
 
-# As people call them; others go by their number.
+# Common names; other protocols are called by their numbers.
 _IP_PROTOCOLS = {
     1: "ICMP", 2: "IGMP", 4: "IPIP", 6: "TCP", 17: "UDP", 33: "DCCP", 41: "6IN4", 47: "GRE", 50: "ESP", 51: "AH",
     58: "ICMPv6", 89: "OSPF", 103: "PIM", 112: "VRRP", 132: "SCTP", 136: "UDPLite",

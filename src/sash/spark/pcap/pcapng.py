@@ -115,7 +115,7 @@ def kernel_interfaces(data: Bytes, blocks: Int64s, orders: NDArray[np.bool_]) ->
 
 @njit(cache=True, inline="always")
 def number_at(data: Bytes, at: int, size: int, big: bool) -> int:
-    """Of `size` bytes; of 8 with its sign."""
+    """The number in `size` bytes; 8 bytes have a sign."""
     number = np.int64(0)
     for place in range(size):
         number = (number << 8) | np.int64(data[at + (place if big else size - 1 - place)])
@@ -125,7 +125,7 @@ def number_at(data: Bytes, at: int, size: int, big: bool) -> int:
 SECTION = b"\x0a\x0d\x0d\x0a"
 _SECTION, _INTERFACE, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 3, 6
 _MOST_IN_BLOCK = 16 * 2**20
-# Of one section. They are kept while it lasts, so a file must not have any number of them.
+# The most interfaces of one section: they are kept in memory until its end.
 MOST_INTERFACES = 65_536
 _REASONS = {
     1: "a section header whose byte order is none",
@@ -137,7 +137,7 @@ _REASONS = {
 class Blocks:
     def __init__(self) -> None:
         self._big = False
-        # Of the section that the next block belongs to.
+        # The interfaces of the next block's section.
         self.interfaces = Interfaces.none()
 
     def take(self, data: Bytes) -> tuple[Records, int]:
@@ -160,7 +160,7 @@ class Blocks:
     ) -> tuple[Interfaces, Int64s, Int64s]:
         is_interface = types == _INTERFACE
         ends = len(self.interfaces) + np.cumsum(is_interface)
-        # What was declared before a section header is not its section's; it only grows, so the last header's counts.
+        # Interfaces before a section header are not its section's; numbers only grow, so the last header counts.
         firsts = np.maximum.accumulate(np.where(types == _SECTION, ends, 0))
         lengths = words(data, blocks + 4, orders)
         _check(blocks, is_interface & (lengths < SHORTEST), "an interface block that is shorter than its own fields")
@@ -178,7 +178,7 @@ def _packets(
     firsts: Int64s,
     ends: Int64s,
 ) -> Records:
-    """Of the two kinds of packet the simple one has its length where the other has an interface's number."""
+    """The packets; a simple packet has its length where an enhanced one has an interface's number."""
     sizes = words(data, blocks + 4, orders).astype(np.int64)
     room = sizes - np.where(simple, 16, 32)
     _check(blocks, room < 0, "a packet that is shorter than its own fields")

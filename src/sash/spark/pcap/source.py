@@ -1,8 +1,8 @@
 """Capture files as a data source of Spark's, for `spark.read` and `spark.readStream`.
 
 The offset of a stream is how many bytes of each file were taken. So new files are found, and a file that has grown is
-read on where it ended: a capture can be followed while it is written. What of a file belongs to a micro-batch is fixed
-when the micro-batch is planned, and stays so when it is read again.
+read on from its old end: a capture can be followed while it is written. The planning of a micro-batch fixes its part of
+each file, and a second read gets the same part.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PcapSource(DataSource):
 
 
 def prepare_captures(session: SparkSession, options: Mapping[str, str], schema: pa.Schema | None) -> dict[str, str]:
-    """Let the session know the format; the options for it. SourceError for what it could only refuse once it runs."""
+    """Register the format in the session; the result is its options. SourceError for options that fail only later."""
     given = {name.lower(): value for name, value in options.items()}
     if _PATH not in given:
         raise SourceError("FROM pcap needs a path: OPTIONS (path 'trace.pcap'), a file, a directory or a pattern")
@@ -72,7 +72,7 @@ class PcapPart(InputPartition):
 
 
 def read_part(part: PcapPart, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    # Spark plans in processes of their own, for which loading compiled loops would take longer than all the rest.
+    # Spark plans in separate processes, for which loading compiled loops would take longer than all the rest.
     from sash.spark.pcap.frames import packets_of
 
     try:
@@ -102,7 +102,7 @@ class CaptureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._files = Files(options[_PATH])
         self._most = options.get(_MOST_FILES)
         self._names = names
-        # What there was when a stream began that ends with it.
+        # The files at the beginning of a stream that ends with them.
         self._target: dict[str, int] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -124,7 +124,7 @@ class CaptureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             changed = changed[: limit.max_files]
         if not changed:
             return start
-        # A file that is gone is forgotten: one of the same name is another one.
+        # A missing file is forgotten: a new file of the same name is another one.
         return {path: size for path, size in start.items() if path in found} | {path: found[path] for path in changed}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -136,14 +136,14 @@ class CaptureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _grown(path: str, before: int, size: int) -> PcapPart:
-    """A file that has become shorter was begun anew, and a compressed one cannot be taken in parts."""
+    """The new part of a file. A shorter file was begun anew, and a compressed one cannot be read in parts."""
     if os.path.exists(path) and is_compressed(path):
         return PcapPart(path, 0, None)
     return PcapPart(path, before if before < size else 0, size)
 
 
 class Files:
-    """Those at a path: a file, a directory or a pattern. Names with a dot or an underscore first are hidden."""
+    """The files at a path: a file, a directory or a pattern. Names with a dot or an underscore first are hidden."""
 
     def __init__(self, path: str) -> None:
         # Spark's own processes may have another working directory.
@@ -165,6 +165,6 @@ class Files:
         return {name: size for _, name, size in sorted(found)}
 
     def check(self) -> None:
-        """A directory or a pattern may be without files yet; a name is that of something."""
+        """A directory or a pattern may have no files yet; a plain name must exist."""
         if not glob.has_magic(self.path) and not os.path.exists(self.path):
             raise SourceError(f"there is no capture file {self.path}")

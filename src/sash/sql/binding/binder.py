@@ -1,11 +1,11 @@
-"""From a parsed SELECT to a bound one: names are resolved, types are checked, and every word that means nothing is
-refused. Each SELECT is bound once, however it is answered then.
+"""From a parsed SELECT to a bound one: resolves names, checks types, and refuses every word without a meaning. Each
+SELECT is bound once, whatever answers it.
 
     FROM (`from_clause`)  ->  WHERE (`where`)  ->  SELECT list, GROUP BY, HAVING, ORDER BY, LIMIT (`select_list`)
 
     [NOT] EXISTS (SELECT .. FROM t [..] WHERE t.v = s.v AND ..)        x [NOT] IN (SELECT y FROM t [..] WHERE ..)
 
-A sub-query of a test may speak of the query around it: its ties are the equalities between columns of the two.
+A sub-query of a test may refer to the query around it: its ties are the equalities between columns of the two.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TIED = "a sub-query is tied to the query around it by equalities, with one side
 
 
 def bind(select: Select, catalog: Catalog) -> BoundQuery:
-    """A SELECT whose words all mean something; CqlError at the word that does not."""
+    """Bind a SELECT; CqlError at a word without a meaning."""
     with within_stack(select.script, select.word):
         binder = _Binder(catalog, select.script)
         # Without the operator around it, if there is one: places are counted from the word SELECT.
@@ -113,7 +113,7 @@ class _Binder:
         )
 
     def _body(self, select: Select, outer: FromColumns | None = None) -> BoundSelect:
-        """FROM and WHERE; `outer` are the columns of the query around a test's sub-query."""
+        """Bind FROM and WHERE; `outer` are the columns of the query around a test's sub-query."""
         tree = check_shape(select)
         found = self.sources.bind(tree, outer)
         # The scope of WHERE has the names of the query around it, too.
@@ -159,7 +159,7 @@ def _columns(entries: Collection[SelectEntry]) -> tuple[tuple[str, pa.DataType],
 
 
 def _tie(condition: Term, own: Collection[str], scope: Scope) -> tuple[Term, Term]:
-    """An equality as (the term of the query around, the sub-query's own)."""
+    """An equality as (the outer query's term, the sub-query's own)."""
     if condition.op == "eq":
         one, other = (cast_to(arg, type) for arg, type in zip(condition.args, condition.coerced, strict=True))
         for outer, inner in ((one, other), (other, one)):
@@ -172,7 +172,7 @@ def _tie(condition: Term, own: Collection[str], scope: Scope) -> tuple[Term, Ter
 
 
 def _is_grouped(tree: exp.Select) -> bool:
-    """Whether its rows are groups, which cannot be tied to the query around."""
+    """Whether the rows are groups, which cannot be tied to the query around."""
     calls = (node.name.lower() for item in tree.expressions for node in item.find_all(exp.Anonymous))
     return bool(tree.args.get("group") or tree.args.get("having")) or any(name in aggregates.NAMES for name in calls)
 
@@ -199,7 +199,7 @@ def _check_one(count: int, test: WrittenTest, scope: Scope) -> None:
 
 
 def _check_items(tree: exp.Select, scope: Scope) -> None:
-    """What EXISTS selects does not matter, but its names must exist, here or in the query around."""
+    """Check the names that EXISTS selects: they do not matter, but must exist, here or in the query around."""
     for item in tree.expressions:
         if not item.is_star:
             type_expression(item.unalias(), scope)

@@ -1,4 +1,4 @@
-"""The algebra of bound queries: names are resolved, types are checked, and no way to the answer is chosen yet.
+"""The algebra of bound queries: names are resolved, types are checked, and nothing is decided about the execution yet.
 
     BoundSelect    FROM (joins of sources), WHERE (conditions and tests), GROUP BY, SELECT list, HAVING, ORDER BY, LIMIT
     BoundSet       UNION, EXCEPT or INTERSECT of two queries
@@ -69,7 +69,7 @@ class BoundJoin:
 class BoundTest:
     """[NOT] EXISTS (SELECT ..) or x [NOT] IN (SELECT y ..).
 
-    `compared` is x with y, in one type. `tied`: the sub-query is a plain SELECT, whose ties speak of the query around.
+    `compared` is x with y, in one type. `tied`: the sub-query is a plain SELECT, whose ties refer to the query around.
     """
 
     query: BoundSelect | BoundSet
@@ -86,7 +86,7 @@ class BoundTest:
 
 @dataclass(frozen=True)
 class BoundSelect:
-    """One SELECT. `ties` are its equalities with the query around it: a term out there, and one in here.
+    """One SELECT. `ties` are its equalities with the query around it: an outer term, and an inner one.
 
     `items` is there if a call of TOP or its like gives the rows.
     """
@@ -137,7 +137,7 @@ class BoundSet:
 
     @property
     def columns(self) -> tuple[tuple[str, pa.DataType], ...]:
-        """They are named as in the first query; an approximate operation gives ranges."""
+        """The columns, named as in the first query; an approximate operation gives ranges."""
         if approx_at(self.tree) is not None:
             return ((LOW, self.types[0]), (HIGH, self.types[0]))
         return tuple((name, type) for (name, _), type in zip(self.left.columns, self.types, strict=True))

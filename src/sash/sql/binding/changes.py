@@ -10,14 +10,14 @@ A test against a sub-query is a semi or an anti join: a tuple counts while a mat
 are the ties of the sub-query, and for x IN (SELECT y ..) also x and y. NOT IN is SQL's: no tuple passes while the
 sub-query has a NULL, and a NULL passes only while the sub-query has nothing at all.
 
-What the results of INTERNAL windows are (thesis 3.3.2):
+The results of INTERNAL windows (thesis 3.3.2):
 
     all windows internal (or unbounded)   Outliving <- the SELECT's plan                   append-only
     some of them                          Outliving <- Project <- Join <- Stamped windows  a result ends with the first
                                                                                            of its external tuples
 
-Sources have a file of their own (`sources`), and so have their joins (`joined_rows`), set operations (`sets`), and what
-becomes of the answer (`outputs`).
+Other files have the sources (`sources`), their joins (`joined_rows`), set operations (`sets`), and the output of the
+answer (`outputs`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ Keys = tuple[tuple[str, str], ...]
 
 
 def plan_changes(query: BoundQuery) -> Node:
-    """The plan of a continuous query; CqlError at the word that it cannot have."""
+    """The plan of a continuous query; CqlError at a word that it cannot have."""
     select = query.select
     with within_stack(query.script, select.word):
         streams = {name: each for name, each in relations_in(query.body).items() if isinstance(each, Stream)}
@@ -105,8 +105,8 @@ class _ChangeGroups(GroupTerms[Aggregated]):
 
         Filter (HAVING) <- GroupBy p.src: SUM(p.length) <- Window packets p
 
-    Keys and arguments over one window are that window's own columns. Over joined rows those that are no plain column
-    are computed by a Map between. `without` says where aggregates are that only panes compute.
+    Keys and arguments over one window are that window's own columns. Over joined rows a Map computes those that are no
+    plain column. `without` names the place of aggregates that only panes compute.
     """
 
     def __init__(self, scope: Scope, rows: JoinedRows, without: str) -> None:
@@ -124,7 +124,7 @@ class _ChangeGroups(GroupTerms[Aggregated]):
         return GroupBy(below, tuple(keys), tuple(self._calls.values()))
 
     def _input(self, term: Term) -> str:
-        """The column of the input that a key or an argument is."""
+        """The input column of a key or an argument."""
         sql = render(term)
         if sql not in self._inputs:
             made = self._rows.expression(term)
@@ -148,7 +148,7 @@ class _ChangePlanner:
         self.scope = scope
 
     def relation(self, body: BoundSelect | BoundSet) -> Node:
-        """The plan of a query without what becomes of its answer."""
+        """The plan of a query without its output clause."""
         _check_unordered(body.select)
         if isinstance(body, BoundSelect):
             return self._select(body)
@@ -244,7 +244,7 @@ class _ChangePlanner:
         return _Match(test, right, (), (x, column.name))
 
     def _tested(self, rows: JoinedRows, matches: list[_Match]) -> Node:
-        """The rows that pass all tests; to be called once, when all columns were asked of the rows."""
+        """The rows that pass all tests; call this once, after all columns were requested."""
         values = [_keys(rows, [match.value] if match.value is not None else []) for match in matches]
         keys = [_keys(rows, match.keys) for match in matches]
         node = rows.node()
@@ -269,7 +269,7 @@ def _keys(rows: JoinedRows, keys: Collection[tuple[Term, str]]) -> Keys:
 
 
 def _not_in(node: Node, right: Node, keys: Keys, value: Keys) -> Node:
-    """Rows whose x is known, while no y is like it and none is NULL; and those whose x is NULL, while there is no y."""
+    """Rows with a known x, while no y equals it and none is NULL; and rows with x NULL, while there is no y."""
     ((x, y),) = value
     known, unknown = Filter(node, _is("is_not_null", node, x)), Filter(node, _is("is_null", node, x))
     unmatched = Negation(known, right, _together(value, keys), whole=True)
@@ -285,7 +285,7 @@ def _is(function: str, node: Node, column: str) -> Expression:
     return Call(function, (Field(column, node.schema.field(column).type),), pa.bool_())
 
 
-# -- what a SELECT of a continuous query may consist of ------------------------------------------------
+# -- the clauses of a continuous SELECT ------------------------------------------------------------------
 
 
 def _check_select(body: BoundSelect) -> None:

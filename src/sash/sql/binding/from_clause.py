@@ -2,7 +2,7 @@
 
     FROM packets [RANGE 5 sec] a, packets [RANGE 1 min] b JOIN (SELECT ..) c USING (src) JOIN ports p ON a.port = p.port
 
-A source may have any join here; which joins there can be, the plans decide.
+A source may have any join here; the plans decide which joins are possible.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class FromBinder:
     def _using(
         self, left: FromColumns, both: FromColumns, right: SourceColumns, using: list[exp.Expr], kind: str
     ) -> tuple[tuple[Term, ...], FromColumns]:
-        """A column of USING stands once, before the others; it is the one of the side that is never missing."""
+        """A column of USING stands once, before the others, with the value of the side that is never missing."""
         shared: dict[str, Term] = {}
         merged: set[object] = set()
         conditions: list[Term] = []
@@ -125,7 +125,7 @@ class FromBinder:
 
 
 def _check_using(left: FromColumns, table: Table, using: list[exp.Expr], script: str) -> None:
-    """A table is looked up by its key."""
+    """Check that a table is looked up by its key."""
     for node in using:
         if not left.find(node.name, None, span_of(node)):
             reason = f"USING names columns of the key that the stream has too ({', '.join(table.key)})"

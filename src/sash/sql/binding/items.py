@@ -17,7 +17,7 @@ from sash.sql.expressions.typer import type_expression
 from sash.sql.reading.places import bounds_at, span_of, word_of
 from sash.sql.reading.statements import Select
 
-# The clauses that belong into a SELECT around it, and what they are there.
+# The clauses that belong into a SELECT around it, and their names there.
 _REFUSED = {"having": ("HAVING", "WHERE"), "order": ("ORDER BY", "ORDER BY"), "limit": ("LIMIT", "LIMIT")}
 _BOUNDS = ("lower", "upper")
 
@@ -34,7 +34,7 @@ class ItemRows:
 
     @property
     def columns(self) -> tuple[tuple[str, pa.DataType], ...]:
-        """The keys as they are; for the call the item, its count or weight, and their bounds."""
+        """The keys unchanged; for the call the item, its count or weight, and their bounds."""
         name, call = self.entries[self.item].name, self.call
         own = [
             (name, call.item.type),

@@ -2,9 +2,9 @@
 
     WHERE a.x > 1 AND a.k = b.k AND a.x + b.y > 7
 
-A condition on one source alone goes below the join, an equality between sources becomes a key, and what is left is
-tested on the joined rows. Sources are joined in the order of FROM, from left to right; one that no equality ties to
-those before it waits until there is one. Tables come last: a join with one takes no negative tuples.
+A condition on one source alone goes below the join, an equality between sources becomes a key, and other conditions are
+tested on the joined rows. Sources are joined in the order of FROM, from left to right; a source without an equality to
+those before it waits until there is one. Tables come last: a join with a table takes no negative tuples.
 
     FROM packets [RANGE 5 sec] a, ports p, customers c WHERE a.port = p.port AND a.src = c.id AND c.city = 'Rome'
 
@@ -34,14 +34,14 @@ from sash.sql.expressions.scope import Scope
 from sash.sql.expressions.terms import Term, cast_to, column_of, render, sources_in
 from sash.sql.types import spark_name
 
-# What Spark must not compute unless it is asked for: 1 / x behind CASE WHEN x <> 0.
+# Functions whose arguments Spark must not compute in advance: 1 / x behind CASE WHEN x <> 0.
 _CONDITIONAL = ("case", "if", "coalesce", "nvl", "ifnull")
 Computed = tuple[str, Expression]
 
 
 @dataclass(frozen=True)
 class JoinStep:
-    """The next source to be joined, and the equalities that tie it to those before: they and their two sides."""
+    """The next source to be joined, the equalities that tie it to those before, and their two sides."""
 
     source: str
     equalities: tuple[Term, ...]
@@ -49,7 +49,7 @@ class JoinStep:
 
 
 class JoinedRows:
-    """The rows that FROM and WHERE leave, while a plan is made: first everything is asked of them, then it is built.
+    """The rows that FROM and WHERE leave, while a plan is made: first columns are requested, then the rows are built.
 
     A term over one window becomes a column that Spark computes; others are computed from such columns above.
     """
@@ -69,7 +69,7 @@ class JoinedRows:
         self._plain = Translator(scope, self._plain_leaf, OVER)
 
     def require(self, condition: Term) -> None:
-        # A condition that is NULL as written has no type of its own.
+        # A condition that is NULL has no type of its own.
         condition = cast_to(condition, pa.bool_()) if pt.is_null(condition.type) else condition
         owner = self._owner(condition)
         if owner is not None and not isinstance(owner, TableSource):
@@ -87,7 +87,7 @@ class JoinedRows:
         return self._named(term, self._computed)
 
     def node(self) -> Node:
-        """To be called once, when everything was asked for."""
+        """Build the rows. Call this once, after all columns were requested."""
         first, joins = self._order()
         done = {first, *(step.source for step in joins)}
         steps = [*joins, *_order_tables(self._tables, done, self._equalities, self._query, self._places)]
@@ -172,7 +172,7 @@ class JoinedRows:
         return JoinStep(source, tuple(term for term, _ in found), tuple(pair for _, pair in found))
 
     def _keys(self, step: JoinStep) -> tuple[Sequence[Computed], tuple[tuple[str, str], ...]]:
-        """The names of a step's keys, and those that must be computed on the rows joined before."""
+        """The names of a step's keys, and the keys that must be computed on the rows joined before."""
         computed: dict[str, Computed] = {}
         source = self._sources[step.source]
         pairs = [(self._named(left, computed), source.field(right).name) for left, right in step.keys]
@@ -188,7 +188,7 @@ class JoinedRows:
         return computed.setdefault(sql, (sql, made))[0]
 
     def _owner(self, term: Term) -> PlanSource | None:
-        """The source that a term speaks of alone; what speaks of none, Spark computes beside any window."""
+        """The only source of a term; Spark computes a term without a source beside any window."""
         aliases = sources_in(term)
         if len(aliases) == 1:
             return self._sources[min(aliases)]
@@ -207,7 +207,7 @@ class JoinedRows:
 
 
 def with_columns(node: Node, computed: Sequence[Computed]) -> Node:
-    """The node, with columns beside its own; a computed column is named by what it is, so one is enough."""
+    """The node with more columns; a computed column is named after its contents, so one is enough."""
     missing = [column for column in computed if column[0] not in node.schema.names]
     own = ((column.name, Field(column.name, column.type)) for column in node.schema)
     return Map(node, (*own, *missing)) if missing else node
@@ -240,7 +240,7 @@ def _order_tables(
 
 
 def _check_input(node: Node, source: TableSource, query: ChangeScope, at: Span) -> None:
-    """Whether what is joined with a table may be: no negative tuples, and with a relation nothing unbounded."""
+    """Check that a node may be joined with a table: no negative tuples, and with a relation nothing unbounded."""
     if node.pattern is UpdatePattern.STRICT:
         reason = (
             f"'{source.table.name}' cannot be joined with what may be taken back (a row-based window, groups, "
@@ -262,7 +262,7 @@ def _sides(equality: Term, source: str, done: set[str]) -> tuple[Term, Term] | N
 
 
 def _lookup(name: str, source: TableSource, done: set[str], equalities: Sequence[Term]) -> JoinStep | None:
-    """An equality for each column of the key; what else equals them is tested above the join."""
+    """An equality for each column of the key; further equalities are tested above the join."""
     found: dict[str, tuple[Term, tuple[Term, Term]]] = {}
     for equality in equalities:
         pair = _sides(equality, name, done)

@@ -2,8 +2,8 @@
 
     SELECT p.name, COUNT(*) FROM packets [WINDOW 1 min SLIDE 10 sec] s, ports p WHERE s.port = p.port GROUP BY p.name
 
-The equalities that fix the keys of the tables are taken out of the conditions; what is left is a SELECT over one stream
-that has more columns. Only non-retroactive tables: a change of another would concern tuples that are in panes already.
+The equalities that fix the keys of the tables are taken out of the conditions; the rest is a SELECT over one stream
+with more columns. Only non-retroactive tables: a change of another table would affect tuples that are in panes already.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _RETROACTIVE = (
 
 @dataclass(frozen=True)
 class Lookups:
-    """`conditions` are what is left of ON and WHERE, and that a tuple has found its row in every table.
+    """`conditions` are the rest of ON and WHERE, and that a tuple has found its row in every table.
 
-    `names` are the columns that the fields of tables are of the tuples.
+    `names` gives the tuples' columns for the fields of tables.
     """
 
     lookups: tuple[Lookup, ...]
@@ -68,7 +68,7 @@ def bind_lookups(body: BoundSelect, stream: Stream) -> Lookups:
 
 
 def check_tables(body: BoundSelect, *, periodic: bool) -> None:
-    """Whether tables may stand in FROM as they do."""
+    """Check the tables in FROM."""
     script, first = body.scope.script, body.sources[0]
     tables = [source for source in body.sources if isinstance(source.relation, Table)]
     if not tables:
@@ -108,7 +108,7 @@ def refuse_window(source: BoundSource, script: str) -> None:
 def _tie(
     condition: Term, stream: BoundSource, joins: Mapping[str, BoundJoin], keys: Mapping[str, Mapping[str, str]]
 ) -> tuple[str, str, str] | None:
-    """A table, the column of the stream and the column of the table's key, if an equality says that they are equal."""
+    """A table, the stream's column and the column of the table's key that an equality ties together; or None."""
     if condition.op != "eq" or any(arg.op != "field" for arg in condition.args):
         return None
     for one, other in (condition.args, condition.args[::-1]):
@@ -137,6 +137,6 @@ def _lookup(source: BoundSource, keys: Mapping[str, str], script: str) -> Lookup
 
 
 def _name(column: pa.Field, lookup: Lookup, stream: Stream) -> str:
-    """A key is the stream's own column, where they are of one type."""
+    """The name of a looked-up column; a key is the stream's own column, if both have one type."""
     own = {key: stream.schema.field(mine) for mine, key in lookup.keys}.get(column.name)
     return str(own.name) if own is not None and own.type == column.type else lookup.column(column.name)

@@ -1,6 +1,6 @@
-"""What the conditions of one SELECT over stored windows say of the rows that matter.
+"""Which rows of stored windows the conditions of one SELECT need.
 
-What is said here only ever saves work: where it is not plain whose column a name is, nothing is said.
+The result only ever saves work: if the owner of a column's name is not certain, nothing is narrowed.
 
 Constants that the rows of a window must have in some columns: `WHERE src = 42 AND port IN (80, 443)`. A condition of
 WHERE that is not true drops a row whatever the row was joined with, and a row that a join fills with NULLs as well. So
@@ -15,8 +15,8 @@ that no row of x has can be left out before anything else is done with y:
     x RIGHT JOIN y ON      for x only
     x FULL JOIN y ON       for neither
 
-Each time the result is what it was, whatever the rows of x are. So rows may be left out of x first, then of y by what
-is left of x, and so on, in any order.
+In each case the result does not change, whatever the rows of x are. So rows may be left out of x first, then of y by
+the rest of x, and so on, in any order.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StoredSources:
     def __init__(self, query: exp.Expr, known: Mapping[int, StoredSource]) -> None:
         self.nodes = list(_nodes(query))
         self.views = [known[id(node)].view if id(node) in known else None for node in self.nodes]
-        # By alias, in small letters; None for what the columns are not known of.
+        # By alias, in lower case; None for a source with unknown columns.
         self._named: dict[str, StoredSource | None] = {}
         for node in self.nodes:
             alias = node.alias_or_name.lower()
@@ -56,11 +56,11 @@ class StoredSources:
 
     @property
     def only(self) -> StoredSource | None:
-        """The one source, where there is no other."""
+        """The only source; None if there are others."""
         return next(iter(self._named.values())) if len(self.nodes) == 1 else None
 
     def owner(self, node: exp.Expr) -> tuple[str, pa.Field] | None:
-        """The view that a column is of, and the column there."""
+        """The view that owns a column, and the column there."""
         if not isinstance(node, exp.Column):
             return None
         among = [self._named.get(node.table.lower())] if node.table else list(self._named.values())
@@ -92,7 +92,7 @@ def _is_renamed(node: exp.Expr) -> bool:
 
 
 def _is_hidden(node: exp.Expr) -> bool:
-    """Behind SEMI and ANTI JOIN: a name that is only there may be one of a query around this one."""
+    """Behind SEMI and ANTI JOIN: a name that exists only there may belong to a query around this one."""
     return isinstance(node.parent, exp.Join) and node.parent.kind in ("SEMI", "ANTI")
 
 
@@ -109,7 +109,7 @@ class SoughtValues:
 
 
 def sought_in(query: exp.Expr, sources: StoredSources) -> dict[str, tuple[SoughtValues, ...]]:
-    """What the WHERE of a SELECT asks of the columns of its sources, by view."""
+    """The values that the WHERE of a SELECT requires of its sources' columns, by view."""
     where, found = query.args.get("where"), defaultdict[str, list[SoughtValues]](list)
     for condition in _terms(where.this) if where is not None else ():
         sought = _sought(condition, sources)
@@ -136,7 +136,7 @@ def _sought(condition: exp.Expr, sources: StoredSources) -> tuple[str, SoughtVal
 
 
 def _constant(node: exp.Expr, type: pa.DataType) -> Any:
-    """A constant of the column's own type; None where Spark would cast one of the two."""
+    """A constant of the column's own type; None if Spark would cast one of the two."""
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         node = exp.Literal(this=f"-{node.this.name}", is_string=False)
     if not isinstance(node, exp.Literal):
@@ -179,7 +179,7 @@ def links_in(query: exp.Expr, sources: StoredSources) -> dict[str, tuple[Link, .
 
 
 def _optional(join: exp.Join, before: set[str], own: str | None) -> set[str]:
-    """The views whose rows get through a join only where they match."""
+    """The views whose rows pass a join only with a match."""
     itself = set() if own is None else {own}
     match join.side, join.kind:
         case "", "" | "INNER" | "CROSS":
@@ -210,7 +210,7 @@ def _equalities(condition: exp.Expr, sources: StoredSources) -> Iterator[tuple[_
 
 
 def _add(found: dict[str, list[Link]], left: _Place, right: _Place, optional: set[str]) -> None:
-    # Where types differ, Spark compares what it casts them to.
+    # With different types, Spark compares after a cast.
     if left[0] == right[0] or left[1].type != right[1].type:
         return
     for (view, field), (other, its) in ((left, right), (right, left)):

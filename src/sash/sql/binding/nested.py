@@ -27,7 +27,7 @@ def is_aggregate_of_results(tree: exp.Expr) -> bool:
 
 
 def aggregate_of_results(select: Select) -> exp.Select:
-    """The nested query that is meant."""
+    """The nested query for such an aggregate."""
     clause = select.output
     assert clause is not None and clause.around is not None
     for key, word in (("group", "GROUP BY"), ("having", "HAVING")):

@@ -1,18 +1,18 @@
-"""ORDER BY over the rows of one stored window: which columns of the stream it goes by, and whether each row stays one
-row. Said only where it is plain; what is not (expressions, ordinals, one name for several things) is Spark's to judge.
+"""ORDER BY over the rows of one stored window: the stream's columns in it, and whether each row stays one row. Only for
+plain cases; Spark handles the others (expressions, ordinals, ambiguous names).
 
-A whole window in the order of some columns: `SELECT .. FROM packets [WINDOW 10 min] WHERE .. ORDER BY src, ts DESC`.
-Where each row of the answer is made of one row of the window, and ORDER BY names columns of the window, the order is
-known before Spark has seen the rows. So they may be given their places, and Spark a statement without ORDER BY:
+A whole window in the order of some columns: `SELECT .. FROM packets [WINDOW 10 min] WHERE .. ORDER BY src, ts DESC`. If
+each row of the answer is made of one row of the window, and ORDER BY names columns of the window, the order is known
+before Spark has read the rows. So rows get places, and Spark a statement without ORDER BY:
 
     SELECT upper(g) AS g FROM _window_0 AS s WHERE v > 3 ORDER BY k
     SELECT upper(g) AS g, _place FROM _window_0 AS s WHERE v > 3
 
-What comes back, in any order, is put where the places say.
+The result, in any order, is sorted by its places.
 
 The first rows of a window: `FROM packets [WINDOW 10 min] ORDER BY length LIMIT 5`. The answer is made of the first rows
-by that column, and of those that have the same value as the last of them: which of these, the other columns of ORDER BY
-say. Spark puts them in order, as it does with all.
+by that column, and of the rows that are equal to the last of them: the other columns of ORDER BY decide which of these.
+Spark sorts them, as it sorts all rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sqlglot import exp
 from sash.sql.binding.narrowing import StoredSources
 from sash.sql.expressions.functions import FUNCTIONS
 
-# What a SELECT may have whose answer has one row for each row of its window.
+# The clauses of a SELECT whose answer has one row for each row of its window.
 _ROW_CLAUSES = ("expressions", "from_", "from", "order")
 
 
@@ -44,7 +44,7 @@ class OrderTerm:
 
 
 def _is_row_by_row(query: exp.Expr, clauses: Collection[str]) -> bool:
-    """Whether a SELECT has these clauses only, and all that it computes it computes from one row at a time."""
+    """Whether a SELECT has only these clauses, and computes everything from one row at a time."""
     order, where = query.args.get("order"), query.args.get("where")
     nodes = [*query.expressions, *(order.expressions if order is not None else []), *([where] if where else [])]
     others = [name for name, given in query.args.items() if given and name not in clauses]
@@ -61,7 +61,7 @@ def _is_of_a_row(node: exp.Expr) -> bool:
 
 
 def _order_term(ordered: exp.Expr, query: exp.Expr, sources: StoredSources) -> OrderTerm | None:
-    """What a term of ORDER BY says of the only source: a name that the SELECT list gives goes first."""
+    """A term of ORDER BY as a column of the only source: a name in the SELECT list goes first."""
     key, source = ordered.this, sources.only
     if source is None or not isinstance(key, exp.Column):
         return None
@@ -86,7 +86,7 @@ def _gives(item: exp.Expr, name: str, sources: StoredSources) -> bool:
 
 @dataclass(frozen=True)
 class LeadingRows:
-    """Only the first `count` rows by a column matter, and those that are equal to the last of them."""
+    """Only the first `count` rows by a column matter, and the rows that are equal to the last of them."""
 
     column: str
     count: int
@@ -98,7 +98,7 @@ class LeadingRows:
 
 
 def leading_in(query: exp.Expr, sources: StoredSources) -> LeadingRows | None:
-    """What ORDER BY and LIMIT leave of the only source of a SELECT."""
+    """The rows that ORDER BY and LIMIT need of the only source of a SELECT."""
     order, limit = query.args.get("order"), query.args.get("limit")
     if (
         order is None
@@ -124,7 +124,7 @@ def _whole(node: exp.Expr | None) -> int | None:
 class WindowOrder:
     """The order of a question's answer by columns of its window, and the question without it.
 
-    `sql` gives the column `place`, which the view has then, as the last one. SELECT * has it once more.
+    `sql` gives the view's column `place` as its last column. SELECT * gives it once more.
     """
 
     terms: tuple[OrderTerm, ...]
@@ -139,7 +139,7 @@ class WindowOrder:
 def sorting_in(
     query: exp.Expr, sources: StoredSources, place: str, write: Callable[[exp.Expr], str]
 ) -> WindowOrder | None:
-    """What ORDER BY says of the only source of a SELECT, if nothing else decides about the answer's order."""
+    """The order of the only source of a SELECT, if nothing else decides about the answer's order."""
     order = query.args.get("order")
     if not isinstance(query, exp.Select) or order is None or not _is_row_by_row(query, (*_ROW_CLAUSES, "where")):
         return None

@@ -132,18 +132,18 @@ def _column(node: Node, name: Name, query: ChangeScope) -> str:
 
 
 def refuse_output(clause: OutputClause | None, script: str, where: str) -> None:
-    """Rstream(..) is no more than the relation itself; every other operator makes a stream of it."""
+    """Refuse an output clause: Rstream(..) is the relation itself; every other operator makes a stream of it."""
     if clause is not None and (clause.kind != "rstream" or clause.restore):
         raise CqlError(f"{clause.title}(..) cannot stand in {where}: there is no answer to give", script, clause.at)
 
 
 def is_own(clause: OutputClause | None) -> bool:
-    """Rstream(..) is what a periodic query and a question do anyway."""
+    """Whether it is Rstream(..), the output of a periodic query and a question anyway."""
     return clause is not None and (clause.kind != "rstream" or clause.restore or clause.distinct is not None)
 
 
 def refuse_outputs(select: Select, *, periodic: bool) -> None:
-    """Where a query is answered from panes, or once, only Rstream means something."""
+    """Refuse output clauses in queries that panes answer, and in questions: there only Rstream has a meaning."""
     queries = [select.tree, *select.tree.find_all(exp.Select, exp.Subquery)]
     for query in queries:
         clause = output_of(query)

@@ -4,7 +4,7 @@
     SELECT outputs FROM (SELECT ..) a JOIN (SELECT ..) b USING (k) WHERE condition ORDER BY .. LIMIT ..
 
 The first form aggregates a window's tuples, the second joins the answers of such queries, all as of one time, from left
-to right. Equalities between the sides become the join's keys; what else ON says of an inner join becomes a condition on
+to right. Equalities between the sides become the join's keys; other parts of an inner join's ON become a condition on
 the joined rows. Outer joins keep rows by their keys alone.
 """
 
@@ -61,7 +61,7 @@ _STREAM_JOINS = "joins of streams; put each window into a sub-query: FROM (SELEC
 
 
 def plan_panes(query: BoundQuery, *, periodic: bool) -> Project:
-    """The plan of a periodic query, or of a question; CqlError at the word that panes cannot answer."""
+    """The plan of a periodic query, or of a question; CqlError at a word that panes cannot answer."""
     refuse_outputs(query.select, periodic=periodic)
     with within_stack(query.script, query.select.word):
         if periodic:
@@ -227,7 +227,7 @@ def _refuse_aggregates(body: BoundSelect) -> None:
 
 
 def _join_keys(join: BoundJoin, before: Sequence[Term], scope: Scope) -> tuple[tuple[tuple[str, str], ...], list[Term]]:
-    """The equalities of a join between its sides, and what else ON says; `before` is what ON said of earlier joins."""
+    """The equalities between the sides of a join, and the rest of ON; `before` is the rest of earlier joins."""
     assert join.node is not None
     at = word_of(join.node)
     if join.kind in ("right", "full") and before:

@@ -22,7 +22,7 @@ from sash.sql.types import spark_name
 
 @dataclass(frozen=True)
 class SelectEntry:
-    """One column of the answer: its name, what it means, and where it was asked for."""
+    """One column of the answer: its name, its meaning, and its place in the text."""
 
     name: str
     term: Term
@@ -40,7 +40,7 @@ class Order:
 
 @dataclass(frozen=True)
 class StarColumn:
-    """A column that `*` or `a.*` stands for; `alias` is that of its table, None for a column of USING."""
+    """A column of `*` or `a.*`; `alias` is that of its table, None for a column of USING."""
 
     entry: SelectEntry
     alias: str | None
@@ -57,7 +57,7 @@ def entries(tree: exp.Select, scope: Scope) -> list[SelectEntry]:
 
 
 def _prefixed(found: Sequence[SelectEntry | StarColumn]) -> Iterator[SelectEntry]:
-    """The entries; columns of one name that stars stand for get the aliases of their tables as prefixes."""
+    """The entries; columns of stars with the same name get the aliases of their tables as prefixes."""
     names = Counter(each.entry.name.lower() for each in found if isinstance(each, StarColumn))
     for each in found:
         if isinstance(each, SelectEntry):
@@ -69,7 +69,7 @@ def _prefixed(found: Sequence[SelectEntry | StarColumn]) -> Iterator[SelectEntry
 
 
 def distinct(found: Iterable[SelectEntry], scope: Scope) -> list[SelectEntry]:
-    """The entries, if no two of them have one name."""
+    """The entries; an error if two of them have one name."""
     by_name: dict[str, SelectEntry] = {}
     for column in found:
         other = by_name.get(column.name.lower())
@@ -187,7 +187,7 @@ def limit(tree: exp.Select, scope: Scope) -> int | None:
 def with_bounds(
     tree: exp.Select, columns: list[SelectEntry], scope: Scope, estimates: Sequence[str]
 ) -> list[SelectEntry]:
-    """WITH BOUNDS: the columns, with `<name>_lower` and `<name>_upper` behind each that is one estimate."""
+    """WITH BOUNDS: the columns, with `<name>_lower` and `<name>_upper` behind each column that is an estimate."""
     at = bounds_at(tree)
     if at is None:
         return columns

@@ -8,8 +8,8 @@
 
     SELECT src FROM a [WINDOW 9 min SLIDE 1 min] APPROX INTERSECT GROUPS 50 SELECT src FROM b [WINDOW 5 min SLIDE 1 min]
 
-An approximate one is answered from a G-INDEX and nothing else: of one column whose values can be counted through, of
-two time-based windows, at the multiples of SLIDE. Everything else is refused.
+A G-INDEX answers approximate operations, and nothing else does: over one column of a type with groups, of two
+time-based windows, at the multiples of SLIDE. Everything else is refused.
 
 Columns are matched by position, brought to their common type and named as in the first query. NULL is like NULL.
 """
@@ -158,7 +158,7 @@ def has_groups(type: pa.DataType) -> bool:
 
 
 def check_approx(plan: Node, select: Select) -> None:
-    """Refuse it where no index answers: there is no operator that does."""
+    """Refuse APPROX if no index answers the plan: no operator does."""
     grouped = any(isinstance(node, GroupedIntersection) for _, node in edges(plan))
     if not grouped or windowed_set(plan) is not None:
         return

@@ -1,4 +1,4 @@
-"""What a SELECT may consist of, however it is answered; every other clause is refused at its word.
+"""The clauses of a SELECT, whatever answers it; every other clause is refused at its word.
 
 Clauses that only some plans have are refused where the plan is made (`panes`, `changes`).
 """
@@ -102,7 +102,7 @@ def _place(select: Select, key: str, value: object) -> Span:
 
 
 def word_in(select: Select, word: str) -> Span:
-    """Where a keyword stands; sqlglot does not remember, and the first one outside of sub-queries is near enough."""
+    """The place of a keyword; sqlglot does not store it, and the first one outside of sub-queries is near enough."""
     text = select.text.upper()
     for query in select.tree.find_all(exp.Select):
         if query is not select.tree and query.parent_select is select.tree:

@@ -1,4 +1,4 @@
-"""SHED RANDOM: what can be asked of a stream that may keep a part of its tuples only.
+"""SHED RANDOM: the aggregates of a stream that may keep only a part of its tuples.
 
 SUM, COUNT                      scaled; WITH BOUNDS gives error bars
 AVG, VARIANCE, STDDEV           of the tuples that were kept
@@ -37,7 +37,7 @@ def estimates_of(relation: object) -> tuple[str, ...]:
 
 
 def check_shedding(stream: Stream, scope: Scope, terms: Iterable[Term]) -> None:
-    """The aggregates of a query over a stream with SHED can be answered from a part of its tuples."""
+    """Check that the aggregates of a query over a stream with SHED can be answered from a part of its tuples."""
     if stream.shed is None:
         return
     for term in (part for each in terms for part in each.walk() if part.op == "aggregate"):
@@ -61,7 +61,7 @@ def _check_digits(name: str, term: Term, scope: Scope) -> None:
 
 
 def check_shed_items(stream: Stream, scope: Scope, entries: Iterable[exp.Expr]) -> None:
-    """TOP, HISTOGRAM and FREQUENT count single values."""
+    """Refuse TOP, HISTOGRAM and FREQUENT, which count single values."""
     if stream.shed is not None and not stream.shed_approx:
         call = next(node.unalias() for node in entries if is_item_call(node.unalias()))
         raise scope.error(_refusal(stream, call.name.upper()), word_of(call))

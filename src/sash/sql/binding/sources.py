@@ -1,7 +1,7 @@
-"""What stands in FROM of a continuous plan: windows on streams, sub-queries, and tables.
+"""The sources in FROM of a continuous plan: windows on streams, sub-queries, and tables.
 
-While the plan of a SELECT is made, each source collects what is asked of it: the conditions that speak of it alone, and
-the columns and expressions that are used above. Only then is its node built, with these columns and no others.
+While the plan of a SELECT is made, each source collects the conditions on it alone, and the columns and expressions
+that are used above. Only then its node is built, with these columns and no others.
 
     packets [RANGE 5 sec] p     Window packets p where <conditions>               Spark computes the columns
     packets [ROWS 100] p        Filter p.<conditions> <- Window packets p         rows are counted before WHERE
@@ -53,7 +53,7 @@ OVER = "joined windows, sub-queries or groups; compute it inside a sub-query ove
 class ChangeScope:
     """What all SELECTs of one continuous query share. `places` has every source, and where its window was written.
 
-    `slide` is the SLIDE of all windows, and from where its multiples count, if they slide.
+    `slide` is the SLIDE of all windows, with the origin of its multiples, if they slide.
     """
 
     script: str
@@ -61,7 +61,7 @@ class ChangeScope:
     slide: tuple[Micros, Micros] | None = None
 
     def check_size(self, read: int, at: Span, why: str = "") -> None:
-        """What is not written often may still be read often; `why` says so, with the way out."""
+        """Check how often sources are read, which may be more often than they are written; `why` explains it."""
         if read > MOST_READ:
             reason = f"the plan of this query would read {read:,} windows and tables, and {MOST_READ} are the most"
             raise CqlError(reason + why, self.script, at)
@@ -73,7 +73,7 @@ class ChangeScope:
         return node
 
     def refuse_internal(self, node: Node, what: str, why: str) -> None:
-        """Operators that take results back by their nature would be wrong over results that stay."""
+        """Refuse INTERNAL windows below operators that take results back: results of such windows stay."""
         for window in _internal_windows(node):
             reason = f"{what} over an INTERNAL window is refused: {why}; leave out INTERNAL"
             raise CqlError(reason, self.script, self.places[window.alias])
@@ -109,7 +109,7 @@ def read_by(node: Node) -> int:
 
 
 class WindowSource:
-    """A window on a stream: Spark computes whatever concerns it alone."""
+    """A window on a stream: Spark computes everything that refers to it alone."""
 
     def __init__(
         self, alias: str, stream: Stream, window: TimeWindow | RowWindow, partition: tuple[str, ...],
@@ -146,7 +146,7 @@ class WindowSource:
         return self._base(columns, predicate)
 
     def _base(self, columns: tuple[Column, ...], predicate: RowExpression | None) -> BaseWindow:
-        """A window of which nothing is asked but how many tuples it has gets a constant: a table must have a column."""
+        """A window with no columns, only a number of tuples, gets a constant: a table must have a column."""
         only = Column(f"{self.alias}.1", RowExpression("1", pa.int32()))
         return BaseWindow(
             self._stream.name, self.alias, self._window, columns or (only,), predicate, self._partition, self.internal
@@ -165,7 +165,7 @@ class WindowSource:
 
 
 class QuerySource:
-    """A sub-query: its answer changes tuple by tuple, and Sash computes what is asked of it."""
+    """A sub-query: its answer changes tuple by tuple, and Sash computes the expressions over it."""
 
     internal = False
 
@@ -220,7 +220,7 @@ PlanSource = WindowSource | QuerySource | TableSource
 
 
 def _inner_field(term: Term) -> Field | None:
-    """A column of a sub-query's answer, as it is called in there."""
+    """A column of a sub-query's answer, under its inner name."""
     return Field(column_of(term), term.type) if term.op == "field" else None
 
 

@@ -2,8 +2,8 @@
 
     SELECT src, dst FROM packets [WINDOW 10 min] p JOIN ports ON p.port = ports.port WHERE src = 42
 
-The tree is checked node by node: only streams with a window, tables, and what is on the lists below goes on to Spark,
-as text that is written anew from the tree. Each window becomes the name of a view of its rows.
+The tree is checked node by node: only streams with a window, tables, and nodes on the lists below go on to Spark, as
+text that is written anew from the tree. Each window becomes the name of a view of its rows.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ _NODES = (
 )  # fmt: skip
 
 
-# Joins of which only one side gives columns; those with a method (NATURAL) merge columns by themselves.
+# Joins in which only one side gives columns; joins with a method (NATURAL) merge columns by themselves.
 _ONE_SIDED = ("SEMI", "ANTI")
 
 
 @dataclass(frozen=True)
 class StoredReading:
-    """A stream's stored window: the last `window.length`, or so many rows, of each partition if there is one."""
+    """A stream's stored window: the last `window.length`, or a number of rows, of each partition if there is one."""
 
     stream: Stream
     window: Window
@@ -83,7 +83,7 @@ class StoredReading:
 
     @property
     def reach(self) -> int | None:
-        """How far back it looks; None where only the rows themselves tell."""
+        """How far back the window looks; None if only the rows themselves tell."""
         return None if self.by_rows or self.now else self.window.reach
 
 
@@ -99,7 +99,7 @@ class ArchiveReading:
 class StoredQuestion:
     """`sql` is for Spark, over views: those of windows, of tables and of archives, by name.
 
-    `sorting`: the answer is the only window's rows in an order of theirs.
+    `sorting`: the answer is the rows of the only window, in an order by their columns.
     """
 
     sql: str
@@ -160,14 +160,14 @@ def _bind(select: Select, catalog: Catalog, mark: str) -> StoredQuestion:
 
 
 def _prefix_columns(tree: exp.Select, sources: Mapping[int, StoredSource]) -> None:
-    """Columns of one name that `*` stands for get the alias of their table as a prefix: for Spark they may be alike."""
+    """Columns of `*` with the same name get the alias of their table as a prefix: Spark may have equal names."""
     joins = tree.args.get("joins") or []
     nodes = [tree.args["from_"].this, *(join.this for join in joins)] if joins else []
     one_sided = any(join.kind in _ONE_SIDED or join.args.get("method") for join in joins)
     if not nodes or not all(id(node) in sources for node in nodes) or one_sided:
         return
     merged = {column.name.lower(): column.name for join in joins for column in join.args.get("using") or ()}
-    # Each item, and the alias of its table where a star stands for it.
+    # Each item, and the alias of its table if a star stands for it.
     listed: list[tuple[exp.Expr, str | None]] = []
     for item in tree.expressions:
         if isinstance(item, exp.Star):
@@ -195,7 +195,7 @@ def _columns(node: exp.Table, sources: Mapping[int, StoredSource]) -> list[tuple
 
 @dataclass(frozen=True)
 class _Names:
-    """What a column may be called, and what may stand before it.
+    """The allowed names and qualifiers of columns.
 
     Spark takes a name that is no column for a function or for a variable of the session.
     """
@@ -231,7 +231,7 @@ class _Names:
 
 
 class _Writer(SparkGenerator):
-    """Writes what Spark reads as it was meant."""
+    """Writes SQL that Spark reads in CQL's meaning."""
 
     def literal_sql(self, expression: exp.Literal) -> str:
         return quote(expression.name) if expression.is_string else super().literal_sql(expression)
@@ -246,9 +246,9 @@ def _reading(node: exp.Expr, stream: Stream, script: str) -> StoredReading:
 
 
 def _narrowed(query: exp.Expr, sources: StoredSources, windows: dict[str, StoredReading]) -> dict[str, StoredReading]:
-    """The windows in FROM of one SELECT, with what is known of the rows that matter."""
+    """The windows in FROM of one SELECT, narrowed to the rows that matter."""
     sought, links, leading = sought_in(query, sources), links_in(query, sources), leading_in(query, sources)
-    # How many rows a window of rows holds, all of them decide.
+    # All rows decide how many rows a window of rows holds.
     narrowed = [view for view in sources.views if view in windows and windows[view].reach is not None]
     return {
         view: replace(
@@ -265,7 +265,7 @@ def _narrowed(query: exp.Expr, sources: StoredSources, windows: dict[str, Stored
 def _probed(
     query: exp.Expr, sources: StoredSources, archives: Mapping[str, ArchiveReading]
 ) -> dict[str, ArchiveReading]:
-    """The archives of which a SELECT wants rows with certain keys only."""
+    """The archives from which a SELECT needs rows with certain keys only."""
     return {
         view: replace(archives[view], keys=sought)
         for view, every in sought_in(query, sources).items()
@@ -281,7 +281,7 @@ def _refuse_window(node: exp.Expr, what: str, script: str) -> None:
 
 
 def _check_clauses(tree: exp.Expr, script: str) -> None:
-    """What is CQL's own in a SELECT and has no meaning here."""
+    """Refuse CQL's own clauses that have no meaning here."""
     clause = output_of(tree)
     if clause is not None:
         reason = f"{clause.title}(..) gives a stream of changes, and a question is answered once"

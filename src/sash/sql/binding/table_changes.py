@@ -1,6 +1,6 @@
-"""What INSERT, UPDATE and DELETE mean for a table of the catalog.
+"""The meaning of INSERT, UPDATE and DELETE for a table of the catalog.
 
-Values are constants: tables hold what is said, nothing is computed. The types are checked against the table's.
+Values are constants: nothing is computed. The types are checked against the table's.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TableChange:
 
 
 def bind_change(statement: TableStatement, catalog: Catalog) -> TableChange:
-    """What a statement says about a table; CqlError at the word that is wrong."""
+    """The change that a statement makes to a table; CqlError at the wrong word."""
     with within_stack(statement.script, statement.table.span):
         return _bind(statement, catalog)
 

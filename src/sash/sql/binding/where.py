@@ -48,7 +48,7 @@ def split_where(tree: exp.Select, scope: Scope) -> tuple[list[Term], list[Writte
 
 
 def own_scope(scope: Scope) -> Scope:
-    """The scope without the query around it: only WHERE, and what EXISTS selects, may speak of that."""
+    """The scope without the query around it: only WHERE, and the SELECT list of EXISTS, may refer to that."""
     return replace(scope, columns=replace(scope.columns, outer=None))
 
 

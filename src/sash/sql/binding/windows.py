@@ -1,4 +1,4 @@
-"""The windows of a query against its stream: multiples of the granule, SLIDE where it must and may be.
+"""Checks of a query's windows against its stream: multiples of the granule, and where SLIDE must and may be.
 
 Windows may also slide in queries that panes cannot answer: joins, DISTINCT, negation, set operations, plain rows,
 sub-queries over several streams.
@@ -51,7 +51,7 @@ def bind_window(table: exp.Expr, stream: Stream, script: str, *, periodic: bool)
 def bind_continuous_window(table: exp.Expr, stream: Stream, script: str, *, slides: bool = False) -> BoundWindow:
     """A window that is kept up to date with every tuple, and the columns of its PARTITION BY.
 
-    `slides`: its SLIDE says when the query answers, and was looked at.
+    `slides`: its SLIDE says when the query answers, and is checked already.
     """
     clause = _clause(table, stream, script)
     if clause.slide_at is not None and not slides:
@@ -94,7 +94,7 @@ def _checked(clause: WindowClause, stream: Stream, script: str) -> BoundWindow:
 
 
 def _check_order(table: exp.Expr, stream: Stream, script: str, slides: bool) -> None:
-    """A change that was given is final, and a tuple's last instant is before ts + w: both must hold of the stream."""
+    """Check the stream's order: a given change is final, and a tuple's last instant is before ts + w."""
     reasons = {
         "CLOSED LEFT, and tuples of a continuous query count from their own instant on": stream.closed_left,
         "LATE REVISE, and the changes of a continuous query are final": stream.late_revise,
@@ -106,7 +106,7 @@ def _check_order(table: exp.Expr, stream: Stream, script: str, slides: bool) -> 
 
 
 def check_all_slide(select: Select) -> None:
-    """A query with windows of both kinds would be neither periodic nor continuous."""
+    """Refuse windows of both kinds: the query would be neither periodic nor continuous."""
     clauses, script = [clause for _, clause in windows_of(select)], select.script
     sliding = [clause for clause in clauses if clause.slide_at is not None]
     fixed = [clause for clause in clauses if clause.slide_at is None]
@@ -152,7 +152,7 @@ def _partition_column(name: Name, stream: Stream, script: str) -> str:
 
 
 def check_together(select: Select) -> None:
-    """The windows of sub-queries are read as of one time: one stream, one unit, one SLIDE."""
+    """Check that the windows of sub-queries can be read as of one time: one stream, one unit, one SLIDE."""
     script, ((first_table, first), *others) = select.script, windows_of(select)
     for table, clause in others:
         if table.name.lower() != first_table.name.lower():
@@ -183,19 +183,19 @@ def windows_of(select: Select) -> list[tuple[exp.Table, WindowClause]]:
 
 
 def has_slide(select: Select) -> bool:
-    """Whether a SELECT is meant to be re-executed: some window of it slides."""
+    """Whether a SELECT is re-executed: some window of it slides."""
     return any(clause.slide_at is not None for _, clause in windows_of(select))
 
 
 def without_panes(*, slides: bool) -> str:
-    """Where that is which only panes can compute, and the way out if there is one."""
+    """The place of aggregates that only panes compute, and the alternative if there is one."""
     if slides:
         return "in a query that panes cannot answer (a join, DISTINCT, tests, set operations, plain rows)"
     return f"in a continuous query; {ADD_SLIDE}"
 
 
 def common_slide(select: Select, streams: Mapping[str, Stream]) -> tuple[Micros, Micros] | None:
-    """The SLIDE of all windows, and from where its multiples count; None where none slides."""
+    """The SLIDE of all windows, and the origin of its multiples; None if none slides."""
     if not has_slide(select):
         return None
     check_all_slide(select)

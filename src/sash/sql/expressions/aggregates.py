@@ -1,4 +1,4 @@
-"""Calls of aggregates: what each takes, and the types of its answers.
+"""Calls of aggregates: their arguments, and the types of their answers.
 
 Distributive and algebraic aggregates (SUM, AVG, ..) are typed by their own classes. The others are typed by the table
 below, so that a query can be bound without knowing how an aggregate is computed. Four give one row per item instead of
@@ -168,7 +168,7 @@ ITEM_FUNCTIONS: dict[str, tuple[bool, bool]] = {
     "histogram": (False, False),
     "approx_top": (True, False),
 }
-# Those whose counts are estimates with bounds.
+# The functions whose counts are estimates with bounds.
 ESTIMATES = ("frequent", "approx_top")
 
 
@@ -218,7 +218,7 @@ def _item(node: exp.Expr, title: str, scope: Scope, typed: Typer) -> Term:
 
 
 def _weight(node: exp.Expr, by_count: Term, title: str, scope: Scope, typed: Typer) -> Term:
-    """SUM(y); COUNT(*) and COUNT of the item say what is meant without a weight."""
+    """The weight SUM(y); COUNT(*) and COUNT of the item mean the same as no weight."""
     if isinstance(node, exp.Anonymous) and node.name.lower() in ("sum", "count"):
         weight = type_aggregate(node, scope, typed)
         if weight.value == "sum":

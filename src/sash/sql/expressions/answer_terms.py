@@ -1,10 +1,9 @@
-"""Terms over answers as the plan's expressions: what an answer holds becomes Fields, everything else Calls.
+"""Terms over answers as the plan's expressions: the columns of an answer become Fields, everything else Calls.
 
-What a Field may be differs (keys and aggregates of groups, columns of sub-queries), so a `Translator` is given
-the rule for the leaves. The rest is the same: the Sash process evaluates it on Arrow arrays with a closed
-vocabulary of functions, so anything else is refused here by name. Casts that Spark would insert are inserted,
-so that both sides of an operator have one type (two decimals keep their own precision under arithmetic: the
-result's type is Spark's).
+Fields differ (keys and aggregates of groups, columns of sub-queries), so a `Translator` gets the rule for the leaves.
+The rest is the same: the Sash process evaluates it on Arrow arrays with a closed vocabulary of functions, and refuses
+anything else here by name. Casts that Spark would insert are inserted, so that both sides of an operator have one type
+(two decimals keep their own precision under arithmetic: the result's type is Spark's).
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ EVALUATED_BY = dict(zip(_SAME_NAME.split(), _SAME_NAME.split(), strict=True)) | 
     "isnan": "is_nan",
     "mod": "modulo",
 }
-# Arrow writes these otherwise than Spark does.
+# Arrow writes these types differently from Spark.
 _NO_TEXT = (pt.is_floating, pt.is_timestamp, pt.is_binary)
 
 
@@ -57,7 +56,7 @@ CallNode = TypeVar("CallNode", bound=_Named)
 
 
 class Translator:
-    """`leaf` says what a term is, mostly a Field, None where it must be looked into, or why it may not stand."""
+    """`leaf` translates a term, mostly to a Field; None means to look inside, and a text refuses the term."""
 
     def __init__(self, scope: Scope, leaf: Callable[[Term], Expression | None], over: str = "an answer") -> None:
         self._scope = scope

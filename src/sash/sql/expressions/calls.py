@@ -21,7 +21,7 @@ _LATER = """
     string_agg try_sum try_avg grouping grouping_id sum_distinct regr_slope regr_count count_min_sketch
     hll_sketch_agg
 """
-# Spark's aggregates that are not supported, with the one that comes near.
+# Spark's aggregates that are not supported, each with the nearest one.
 _LATER_AGGREGATES: dict[str, str] = {
     **dict.fromkeys(_LATER.split(), ""),
     "percentile": "QUANTILE_CONT",

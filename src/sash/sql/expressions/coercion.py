@@ -1,4 +1,4 @@
-"""Spark's rules for types that meet (ANSI mode): the common type of values, the result of arithmetic.
+"""Spark's rules for two types (ANSI mode): the common type of values, the result of arithmetic.
 
 Where two decimals meet, precision and scale follow Spark's DecimalPrecision (SQL Server's rules, cut to 38
 digits with at least six behind the point kept).
@@ -46,7 +46,7 @@ def as_decimal(type: pa.DataType, term: Term | None = None) -> pa.DataType:
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type to which both are brought, or None where Spark would refuse."""
+    """The common type of both, or None if Spark would refuse."""
     if left == right or pt.is_null(right):
         return left
     if pt.is_null(left):
@@ -102,7 +102,7 @@ def adjusted(precision: int, scale: int, *, keep_whole: bool = False) -> pa.Data
 
 
 def arithmetic_type(op: str, left: Term, right: Term) -> tuple[pa.DataType, tuple[pa.DataType, pa.DataType]] | None:
-    """The result's type and those of the operands; None where there is no number on both sides."""
+    """The result's type and those of the operands; None unless both sides are numbers."""
     types = [
         DOUBLE if pt.is_null(t) and pt.is_null(u) else u if pt.is_null(t) else t
         for t, u in ((left.type, right.type), (right.type, left.type))

@@ -75,7 +75,7 @@ def negative(term: Term, scope: Scope) -> Term | None:
 
 
 def recast(constant: Literal, type: pa.DataType) -> Literal | None:
-    """A constant in another type where that loses nothing, so that no cast runs for each answer."""
+    """A constant in another type if that loses nothing: then no cast runs for each answer."""
     value = constant.value
     if value is None:
         return Literal(None, type)
@@ -115,9 +115,9 @@ def _whole(text: str) -> bool:
     return re.fullmatch(r"-?[0-9]{1,18}", text) is not None
 
 
-# More items than any list is read for, and small enough for an array of them.
+# More items than any user reads, and few enough for an array.
 MOST_ITEMS = 1_000_000
-# Of a DECIMAL.
+# The most digits of a DECIMAL.
 MOST_DIGITS = 38
 
 
@@ -162,7 +162,7 @@ def of_type(constant: Term, type: pa.DataType, name: str, scope: Scope) -> Term:
 
 
 def constant_of(term: Term, type: pa.DataType) -> object:
-    """The constant as a Python value of the type, or None where it is none."""
+    """The constant as a Python value of the type, or None if it is no constant."""
     if term.op == "cast" and term.args[0].op == "literal" and isinstance(term.args[0].value, str):
         return _from_text(term.args[0].value, type) if term.type == type else None
     if term.op == "cast" and pt.is_integer(term.type) and pt.is_integer(term.args[0].type):
@@ -178,7 +178,7 @@ def constant_of(term: Term, type: pa.DataType) -> object:
 
 
 def _from_text(text: str, type: pa.DataType) -> object:
-    """What DATE '..', TIMESTAMP '..' and CAST('..' AS BINARY) say, and a string where one of these is wanted."""
+    """The value of DATE '..', TIMESTAMP '..' and CAST('..' AS BINARY), and of a string in place of one of these."""
     if pt.is_binary(type):
         return text.encode()
     try:
@@ -187,7 +187,7 @@ def _from_text(text: str, type: pa.DataType) -> object:
         if pt.is_timestamp(type):
             return _moment(datetime.fromisoformat(text), type)
     except (ValueError, OverflowError):
-        # Or a moment that is in no year that Python knows, in UTC.
+        # Or a moment outside of Python's years, in UTC.
         pass
     return None
 

@@ -1,9 +1,9 @@
-"""The functions that a query may call: deterministic, without reach to files, catalogs or the session.
+"""The functions that a query may call: deterministic, without access to files, catalogs or the session.
 
 One line per function: its arguments' kinds and its result. A kind is one letter of `KINDS`; those in brackets
 may be left out, `*` repeats the last one. Results are types, or rules over the arguments for the others.
 
-How a function's arguments are checked and its result typed, where one fixed type does not say it.
+Rules check a function's arguments and type its result where one fixed type is not enough.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sash.sql.types import TIMESTAMP, spark_name
 
 
 class MisfitError(Exception):
-    """An argument that will not do; the typer turns it into a CqlError at the argument."""
+    """An argument that does not fit; the typer turns it into a CqlError at the argument."""
 
     def __init__(self, reason: str, span: Span | None = None) -> None:
         super().__init__(reason)
@@ -48,7 +48,7 @@ def _small(type: pa.DataType) -> bool:
     return is_integer(type) and type != BIGINT
 
 
-# A kind's letter: what to call it, which types it takes, and the type that Spark makes of them (None: as it is).
+# A kind's letter: its name, its types, and the type to which Spark converts them (None: unchanged).
 KINDS: dict[str, tuple[str, Callable[[pa.DataType], bool], pa.DataType | None]] = {
     "a": ("a value", lambda type: True, None),
     "s": ("a STRING", _is_atomic, pa.string()),

@@ -1,7 +1,7 @@
 """The disjunctive normal form of a WHERE (thesis 8.3.3), from its typed term.
 
 NOT is pushed inward (De Morgan holds in SQL's three-valued logic), IN becomes equalities, BETWEEN two bounds, and AND
-is distributed over OR. What then remains are conditions that must be true, so NULL and false are the same below.
+is distributed over OR. The remaining conditions must be true, so NULL and false are the same below.
 
 A comparison is an atom if bringing its subject to the type in which Spark compares loses nothing. Otherwise two values
 of the subject could count as one there and as two elsewhere (BIGINT against DOUBLE), and it stays an opaque condition.
@@ -27,7 +27,7 @@ _NULL_TESTS = {"is_null": ("IS NULL", "IS NOT NULL"), "is_not_null": ("IS NOT NU
 
 
 def normal_form(term: Term, *, negated: bool = False) -> Disjunction | None:
-    """When the term (or its negation) is true; None if that takes too many terms to say."""
+    """When the term (or its negation) is true; None if that takes too many terms."""
     if term.op == "not":
         return normal_form(term.args[0], negated=not negated)
     if term.op in ("and", "or"):
@@ -85,7 +85,7 @@ def _null_safe(term: Term, negated: bool) -> Disjunction | None:
 
 
 def _comparison(op: str, left: Term, right: Term, type: pa.DataType) -> Disjunction | None:
-    """An expression against a constant, in the type in which Spark compares them; None if it is anything else."""
+    """An expression against a constant, in the type in which Spark compares them; None for anything else."""
     if _is_null(left) or _is_null(right):
         return NOTHING
     constant = _constant(right, type)
@@ -109,7 +109,7 @@ def _constant(term: Term, type: pa.DataType) -> Constant:
 
 
 def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
-    """A cast that keeps different values different, and their order."""
+    """Whether a cast keeps different values different, and their order."""
     if source == target or (is_integer(source) and is_integer(target)):
         return True
     if pt.is_decimal(target) and (is_integer(source) or pt.is_decimal(source)):

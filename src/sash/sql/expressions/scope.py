@@ -1,4 +1,4 @@
-"""What a name may mean at one place of a SELECT: columns, aliases, and whether aggregates may stand.
+"""The meaning of names at one place of a SELECT: columns, aliases, and whether aggregates are allowed.
 
 A column is a term `field`, and its value is the name of its source in FROM, a dot, and its own name. A source is a
 stream's window, a table or a sub-query.
@@ -25,7 +25,7 @@ QUERY, STREAM, TABLE = "sub-query", "stream", "table"
 
 @dataclass(frozen=True)
 class SourceColumns:
-    """The columns of one source under its alias; `name` is what the plan calls the source.
+    """The columns of one source under its alias; `name` is the plan's name of the source.
 
     The columns of a stream can also be called by the name of the stream, `also`.
     """
@@ -83,7 +83,7 @@ class FromColumns:
 
     @property
     def visible(self) -> list[tuple[str, Term]]:
-        """What SELECT * shows, and what a name without a qualifier may mean."""
+        """The columns of SELECT *, which a name without a qualifier may mean."""
         columns = (column for source in self.sources for column in source.fields)
         return [*self.merged, *((name, term) for name, term in columns if term.value not in self.hidden)]
 
@@ -93,7 +93,7 @@ class FromColumns:
 
     @property
     def several(self) -> str:
-        """Where a column is whose name is ambiguous."""
+        """The sources of a column with an ambiguous name."""
         if TABLE in self.kinds:
             return "of stream and tables"
         return "sub-queries" if self.kinds == {QUERY} else "windows"
@@ -122,7 +122,7 @@ class FromColumns:
         return found[0] if len(found) == 1 else None
 
     def find(self, name: str, qualifier: str | None, span: Span) -> list[Term]:
-        """What the name may mean: nothing, one column, or several where it is ambiguous."""
+        """The meanings of a name: none, one column, or several if it is ambiguous."""
         source = None if qualifier is None else self._source(qualifier)
         if qualifier is None:
             found = self._visible(name, span)
@@ -133,7 +133,7 @@ class FromColumns:
         return self.outer.find(name, qualifier, span)
 
     def _visible(self, name: str, span: Span) -> list[Term]:
-        """What `visible` has under this name, without making the terms of all columns: a stream may have hundreds."""
+        """The columns of `visible` with this name, without the terms of all columns: a stream may have hundreds."""
         merged = [replace(term, span=span) for column, term in self.merged if column.lower() == name.lower()]
         found = (term for source in self.sources for term in source.find(name, span))
         return [*merged, *(term for term in found if term.value not in self.hidden)]
@@ -146,7 +146,7 @@ class FromColumns:
         return source.fields if source is not None else ()
 
     def starred(self, qualifier: str | None) -> Iterator[tuple[str, str | None, Term]]:
-        """What `*` or `a.*` stands for, each column with the alias of its source; USING's are of several sources."""
+        """The columns of `*` or `a.*`, each with the alias of its source; USING's have several sources."""
         owners = {term.value: source.alias for source in self.sources for _, term in source.fields}
         hidden = owners.keys() - {term.value for _, term in self.visible}
         merged = {str(value).split(".", 1)[1].lower() for value in hidden} if qualifier is None else set[str]()
@@ -158,7 +158,7 @@ class FromColumns:
 
 @dataclass(frozen=True)
 class Scope:
-    """`no_aggregates` is why an aggregate may not stand here, or empty where it may."""
+    """`no_aggregates` is why an aggregate is not allowed here; empty if it is allowed."""
 
     script: str
     columns: FromColumns
@@ -173,7 +173,7 @@ class Scope:
         return replace(self, aliases=aliases, aliases_first=first, no_aggregates=no_aggregates)
 
     def check_aggregate(self, name: str, word: Span) -> None:
-        """Whether an aggregate, or a call of TOP and its like, may stand here at all."""
+        """Check that an aggregate, or a call of TOP and its like, is allowed here."""
         if self.no_aggregates:
             raise self.error(f"the aggregate {name} {self.no_aggregates}", word)
 
@@ -184,7 +184,7 @@ class Scope:
         return NotSupportedError(what, self.script, span)
 
 
-# How the rules of single expressions come back to the typer of all.
+# Rules of single expressions call the typer of all expressions by this.
 Typer = Callable[[exp.Expr, Scope], Term]
 
 
@@ -203,7 +203,7 @@ def column(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
 
 
 def check_qualifier(column: exp.Expr, scope: Scope) -> None:
-    """Whether what stands before a column's dot is a stream or an alias."""
+    """Check that the qualifier of a column is a stream or an alias."""
     qualifier = column.args["table"]
     if not scope.columns.has(qualifier.name):
         if any(pt.is_struct(term.type) for term in scope.columns.find(qualifier.name, None, span_of(qualifier))):
@@ -214,7 +214,7 @@ def check_qualifier(column: exp.Expr, scope: Scope) -> None:
 
 
 def field_of_struct(column: exp.Expr) -> str:
-    """What is not supported of `http.status`, with the way out."""
+    """The message for `http.status`: what is not supported, and the alternative."""
     struct, field = column.args["table"].name, column.name
     written = f"{struct}.*" if isinstance(column.this, exp.Star) else f"{struct}.{field} AS {struct}_{field}"
     way_out = f"df.selectExpr('*', '{written}')"
@@ -252,10 +252,10 @@ def stream_of(table: exp.Expr, catalog: Catalog, script: str) -> Stream:
 
 
 def table_of(node: exp.Expr, catalog: Catalog) -> Table | None:
-    """The table that a name in FROM means, if it means one."""
+    """The table of a name in FROM, or None."""
     return catalog.table(node.name) if isinstance(node, exp.Table) and catalog.has_table(node.name) else None
 
 
 def archive_of(node: exp.Expr, catalog: Catalog) -> DeclaredArchive | None:
-    """The archive that a name in FROM means, if it means one."""
+    """The archive of a name in FROM, or None."""
     return catalog.archive(node.name) if isinstance(node, exp.Table) and catalog.has_archive(node.name) else None

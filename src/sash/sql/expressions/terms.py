@@ -1,8 +1,8 @@
 """Terms: expressions with types, between sqlglot's tree and the two forms of the plan.
 
 A term is written as canonical Spark SQL for the rows (`render`) or translated for the answers (`answer_terms.py`).
-`coerced` says to which type each argument is brought before the operation: Spark does that by itself on rows,
-the translation inserts casts. The canonical text parses back to itself, and equal texts mean equal work.
+`coerced` gives the type of each argument before the operation: Spark casts rows by itself, the translation inserts
+casts. The canonical text parses back to itself, and equal texts mean equal work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Term:
     """`op` is field (of a source in FROM), column (of a stream's tuples), literal, aggregate, interval, extract, an
     operator's name or a function's lower-case name.
 
-    An aggregate's `value` is its name, its arguments are what it aggregates and its constants.
+    An aggregate's `value` is its name; its arguments are the aggregated term and its constants.
     """
 
     op: str
@@ -56,12 +56,12 @@ def column_of(field: Term) -> str:
 
 
 def sources_in(term: Term) -> frozenset[str]:
-    """The names of the sources that a term speaks of."""
+    """The names of a term's sources."""
     return frozenset(str(part.value).split(".", 1)[0] for part in term.walk() if part.op == "field")
 
 
 def over_tuples(term: Term, names: Mapping[str, str] | None = None) -> Term:
-    """A term over one source as a term over its tuples; `names` are the columns of fields that are called otherwise."""
+    """A term over one source as a term over its tuples; `names` gives the columns of fields with other names."""
     if term.op == "field":
         name = (names or {}).get(str(term.value)) or column_of(term)
         return Term("column", (), term.type, term.span, name)
@@ -178,7 +178,7 @@ def _aggregate(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
 
 
 def _field(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
-    """An output's name leaves out of which sub-query it comes, as Spark does."""
+    """A column; an output's name leaves out the sub-query, as in Spark."""
     alias, column = str(term.value).split(".", 1)
     return f"{identifier(alias)}.{identifier(column)}" if name is str.upper else identifier(column), _PRIMARY
 

@@ -42,7 +42,7 @@ def cast(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
 
 
 def _castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """ANSI casts that Spark refuses when it analyses a query."""
+    """Whether Spark's analysis accepts an ANSI cast."""
     if source == target or pt.is_null(source) or pt.is_string(source) or pt.is_string(target):
         return True
     if pt.is_binary(source) or pt.is_binary(target):

@@ -37,12 +37,12 @@ from sash.sql.reading.statements import (
 )
 from sash.sql.types import arrow_type, spark_name
 
-# By a clause's first word: the field that it fills, and what reads the rest of it.
+# By a clause's first word: its field, and the reader of its rest.
 Readers = Mapping[str, tuple[str, Callable[[Cursor], Any]]]
 
 
 def read_clauses(cursor: Cursor, readers: Readers) -> dict[str, Any]:
-    """All that follows, by field; CqlError at a word that begins no clause, or one that was there before."""
+    """All clauses, by field; CqlError at a word that begins no clause, or begins one again."""
     found: dict[str, Any] = {}
     while cursor.token is not None:
         word = next((clause for clause in readers if cursor.at(clause)), None)
@@ -138,7 +138,7 @@ def _archive_clauses(cursor: Cursor) -> dict[str, Any]:
 
 
 def _lifetime(cursor: Cursor) -> tuple[Name | None, Micros]:
-    """`UP TO 16 min`, or first the column that says for how long each row is to be kept."""
+    """`UP TO 16 min`, or first the column with the lifetime of each row."""
     column = None if cursor.at("UP", "TO") else cursor.named("UP TO, or the column that has the lifetimes")
     if not cursor.accept("UP", "TO"):
         raise cursor.error(f"expected UP TO and the longest lifetime, got {cursor.found()}")
@@ -166,7 +166,7 @@ def _partitioning(cursor: Cursor) -> Partitioning:
 
 
 def _manner(cursor: Cursor) -> tuple[str, bool, int] | None:
-    """How it is partitioned or updated, as the next words say; and how many words these are."""
+    """The partitioning or update strategy in the next words, and the number of these words."""
     if cursor.at("ROUND") and not cursor.at("ROUND", "ROBIN"):
         cursor.accept("ROUND")
         raise cursor.error(f"expected ROBIN after ROUND, got {cursor.found()}")

@@ -1,7 +1,7 @@
 """A cursor over the tokens of a script, for the grammar that is Sash's own.
 
-sqlglot's parser knows expressions and SELECT; statements such as CREATE STREAM and the window clause are
-read with this cursor, because the errors of a hand-written grammar can say exactly what was expected.
+sqlglot's parser knows expressions and SELECT; this cursor reads statements such as CREATE STREAM and the window clause,
+because the errors of a hand-written grammar can say exactly what was expected.
 All tokens keep their offset in the whole script, so every error shows the right line.
 """
 
@@ -106,7 +106,7 @@ class Cursor:
         return token.text
 
     def until(self, *words: str, is_type: bool = False) -> list[Token]:
-        """The tokens up to the next of these words outside of parentheses; < and > are such ones in a type."""
+        """The tokens up to the next of these words outside of parentheses; in a type, < and > are parentheses, too."""
         opening, closing = [TokenType.L_PAREN], [TokenType.R_PAREN]
         if is_type:
             opening, closing = [*opening, TokenType.LT], [*closing, TokenType.GT]

@@ -45,7 +45,7 @@ def parse_query(tokens: list[Token], text: str) -> exp.Expr:
 
 
 def _refuse_window_functions(tokens: list[Token], text: str) -> None:
-    """Other systems' functions for windows, in FROM and in GROUP BY: the message shows what is written here."""
+    """Refuse other systems' functions for windows, in FROM and in GROUP BY: the message shows CQL's form."""
     for token, following in pairwise(tokens):
         is_call = following.token_type == TokenType.L_PAREN and token.token_type != TokenType.IDENTIFIER
         if is_call and token.text.lower() in _WINDOW_FUNCTIONS:
@@ -70,7 +70,7 @@ def _parse(method: Any, tokens: list[Token], text: str) -> exp.Expr:
     except ParseError as error:
         raise _syntax_error(error, tokens, text) from None
     except (TokenError, IndexError) as error:
-        # The text of a hint is read for itself; one without a word in it is more than the parser expects.
+        # A hint is read separately; a hint without a word is an error of its own.
         hint = next((token for token in tokens if token.token_type == TokenType.HINT), None)
         if hint is None and isinstance(error, IndexError):
             raise

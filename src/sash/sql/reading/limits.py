@@ -1,8 +1,8 @@
-"""How long, how wide and how deep text may be; what is beyond is refused before it costs anything.
+"""How long, how wide and how deep text may be; larger text is refused before it costs anything.
 
     text ──► characters, tokens (estimated) ──► tokenizer ──► words, nesting, IN lists ──► parser ──► depth, windows
 
-The parser and everything behind it are recursive, and slow where there are many tokens: whoever may send text to a
+The parser and everything behind it are recursive, and slow where there are many tokens: a user who sends text to a
 session must not be able to keep it busy, or to exhaust its stack. An error names the limit.
 """
 
@@ -24,22 +24,22 @@ from sash.sql.reading.places import word_of
 
 @dataclass(frozen=True)
 class Limits:
-    """Of a whole text. About as much as is parsed within a second."""
+    """The limits of a whole text: about as much as can be parsed within a second."""
 
     characters: int = 250_000
     tokens: int = 20_000
 
 
 STATEMENTS = Limits()
-# What the owner of a session runs from a file: it may take a while.
+# For scripts that the owner of a session runs from a file: they may take a while.
 SCRIPTS = Limits(5_000_000, 400_000)
 # A level of parentheses takes about twenty frames of the parser's, of the thousand that Python has.
 MOST_NESTED = 32
 # A level of the tree takes about three frames of the binder's.
 MOST_DEEP = 200
 MOST_VALUES = 1_000
-# In FROM of one SELECT, and in all of a query. How many orders there are to join in, and how long each takes to price,
-# grow with them; the plan of a continuous query has every NOT IN several times, and is counted once more.
+# In FROM of one SELECT, and in all of a query. The number of join orders, and the time to price each, grow with them;
+# the plan of a continuous query has every NOT IN several times, and is counted once more.
 MOST_JOINED = 16
 MOST_READ = 64
 # Longer than the name of any column, and than any number that Spark can hold.
@@ -47,7 +47,7 @@ LONGEST_WORD = 1_000
 # An INTERVAL is a whole number, of 18 digits at most, and a unit.
 LONGEST_INTERVAL = 50
 
-# A token of the dialect, or what takes the tokenizer as long; `open` is one that does not end.
+# A token of the dialect, or text that takes the tokenizer as long; `open` is a token without an end.
 _TOKEN = re.compile(
     r"""[rR]'[^']*'|[rR]"[^"]*"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`
     |--[^\n]*|/\*(?!\+).*?\*/|(?P<open>/\*(?!\+)|['"`])|\w+|\S""",
@@ -62,7 +62,7 @@ _CLOSED_BY = {
 
 
 def check_text(text: str, limits: Limits) -> None:
-    """Before the tokenizer: its length, its characters, about how many tokens it has."""
+    """Check a text before the tokenizer: its length, its characters, about how many tokens it has."""
     if len(text) > limits.characters:
         raise CqlError(f"the text has {len(text):,} characters; at most {limits.characters:,} are read")
     try:
@@ -89,7 +89,7 @@ def unclosed(text: str) -> CqlError | None:
 
 
 def check_tokens(tokens: Sequence[Token], text: str, limits: Limits) -> None:
-    """Before the parser."""
+    """Check tokens before the parser."""
     if len(tokens) > limits.tokens:
         raise _crowded(text, tokens[limits.tokens].start, limits)
     open_here = _Open()
@@ -106,7 +106,7 @@ def check_tokens(tokens: Sequence[Token], text: str, limits: Limits) -> None:
 
 
 def check_statement(tokens: Sequence[Token], text: str) -> None:
-    """One statement of a script, whose text may be read by itself again, after a restart."""
+    """Check one statement of a script: after a restart it may be read by itself again."""
     if len(tokens) > STATEMENTS.tokens:
         raise _crowded(text, tokens[STATEMENTS.tokens].start, STATEMENTS)
     length = tokens[-1].end + 1 - tokens[0].start
@@ -116,7 +116,7 @@ def check_statement(tokens: Sequence[Token], text: str) -> None:
 
 
 class _Open:
-    """What is open at a token: parentheses, each with the values so far if it is an IN list; CASE; prefixes."""
+    """What is open at a token: parentheses, each with its values so far if it is an IN list; CASE; prefixes."""
 
     def __init__(self) -> None:
         self._levels: list[tuple[TokenType, int]] = []
@@ -142,12 +142,12 @@ class _Open:
 
     @property
     def values(self) -> int:
-        """Of the IN list that is open here, if it is one."""
+        """How many values the open IN list has."""
         return self._levels[-1][1] if self._levels else 0
 
 
 def check_tree(tree: exp.Expr, text: str) -> None:
-    """Before the binder. Level by level, since a tree may be deeper than Python's stack."""
+    """Check a tree before the binder. Level by level, since a tree may be deeper than Python's stack."""
     level, depth = [tree], 1
     while level:
         if depth > MOST_DEEP:
@@ -157,7 +157,7 @@ def check_tree(tree: exp.Expr, text: str) -> None:
 
 
 def check_windows(tree: exp.Expr, text: str) -> None:
-    """Before the binder: how many windows, tables and sub-queries are joined, and how many are read in all."""
+    """Check before the binder how many windows, tables and sub-queries are joined, and how many are read in all."""
     nodes = list(tree.find_all(exp.Select, exp.Table))
     for select in nodes:
         joins = select.args.get("joins") or [] if isinstance(select, exp.Select) else []

@@ -1,4 +1,4 @@
-"""How a query's answer is given: a relation-to-stream operator around the SELECT list, or around the whole SELECT.
+"""The output of a query: a relation-to-stream operator around the SELECT list, or around the whole SELECT.
 
 SELECT Istream(*) FROM ..       SELECT Rstream(DISTINCT a, b) FROM ..      Istream(SELECT ..)
 SELECT Wstream(*)[ROWS 10] ..   SELECT Rstream-restore(*) ..               Istream_restore(SELECT ..)

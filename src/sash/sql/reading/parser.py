@@ -1,4 +1,4 @@
-"""CQL as a sqlglot dialect: Spark's SELECT and expressions, and what is CQL's own in a SELECT.
+"""CQL as a sqlglot dialect: Spark's SELECT and expressions, and CQL's own clauses of a SELECT.
 
     FROM stream [window] alias   FROM (SELECT ..) [window] alias   HAVING APPROX condition   WITH BOUNDS at the end
     SELECT .. EXCEPT ALL ON (k, ..) SELECT ..   SELECT .. APPROX INTERSECT [GROUPS n] SELECT ..
@@ -29,7 +29,7 @@ from sash.sql.reading.window_clause import WindowClause, parse_window_clause
 from sash.sql.strings import unquote
 
 _KEPT_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
-# What may stand behind a column named `approx`; anything else makes it the word of HAVING APPROX.
+# Tokens behind a column named `approx`; before anything else it is the word of HAVING APPROX.
 _BEHIND_A_COLUMN = """
     = == <> != < <= > >= <=> + - * / % DIV & | ^ || . :: [ ) IS IN BETWEEN LIKE ILIKE RLIKE REGEXP AND OR
     LIMIT WITH UNION EXCEPT INTERSECT MINUS
@@ -76,7 +76,7 @@ class CqlParser(SparkParser):
     }
 
     def raise_error(self, message: str, token: Any = None) -> None:
-        """As sqlglot raises it, so that its backtracking works, with the token for our own message."""
+        """Raise as sqlglot does, so that its backtracking works, with the token for our own message."""
         at_end = not token and self._index >= self._tokens_size
         error = ParseError(message)
         error.args = (message, None if at_end else token or self._curr)
@@ -182,7 +182,7 @@ class CqlParser(SparkParser):
         return alias.name if alias is not None else None
 
     def _parse_join(self, *args: Any, **options: Any) -> exp.Join | None:
-        """Remembers the join's words. A comma is always a join; sqlglot would try, and forget what is wrong behind."""
+        """Remember the join's words. A comma is always a join; sqlglot would try, and forget the error behind it."""
         first = self._index
         if self._match(TokenType.COMMA):
             return self.expression(exp.Join(this=self._parse_table(), kind="CROSS"), self._tokens[first])
@@ -194,7 +194,7 @@ class CqlParser(SparkParser):
         return join
 
     def _parse_types(self, *args: Any, **options: Any) -> exp.Expr | None:
-        """Not in backquotes: sqlglot would read what is inside for itself."""
+        """Read a type, but not in backquotes: sqlglot would read their contents separately."""
         if self._curr and self._curr.token_type == TokenType.IDENTIFIER:
             return None
         return super()._parse_types(*args, **options)
@@ -226,7 +226,7 @@ class CqlParser(SparkParser):
         return super()._parse_csv(item, sep)
 
     def parse_set_operation(self, this: Any, *args: Any, **options: Any) -> exp.SetOperation | None:
-        """Remembers the operation's word, APPROX before it, and what stood between it and its second query."""
+        """Remember the operation's word, APPROX before it, and the clauses between it and its second query."""
         approx = token_span(self._curr) if self._at_approx_set() else None
         if approx is not None:
             self._advance()
@@ -249,7 +249,7 @@ class CqlParser(SparkParser):
         return super()._parse_set_operations(this)
 
     def _last_select(self) -> Token:
-        """The word SELECT of the query that was just read; those in parentheses are inside of it."""
+        """The word SELECT of the query that was just read; queries in parentheses are inside of it."""
         depth = 0
         for place in range(self._index - 1, -1, -1):
             token = self._tokens[place]
@@ -259,7 +259,7 @@ class CqlParser(SparkParser):
         return self._tokens[0]
 
     def _parse_set_keys(self) -> list[exp.Expr]:
-        """ON (k, ..) behind EXCEPT ALL, or where it should not be: the columns by which rows are matched."""
+        """ON (k, ..) behind EXCEPT ALL, or in a wrong place: the columns by which rows are matched."""
         if not self._match(TokenType.ON):
             return []
         keys = self._parse_wrapped_csv(self._parse_id_var)
@@ -268,7 +268,7 @@ class CqlParser(SparkParser):
         return keys
 
     def _parse_set_groups(self) -> exp.Expr | None:
-        """GROUPS n behind APPROX INTERSECT, or where it should not be."""
+        """GROUPS n behind APPROX INTERSECT, or in a wrong place."""
         if not self._match_text_seq("GROUPS"):
             return None
         number = self._parse_number()
@@ -282,7 +282,7 @@ class CqlParser(SparkParser):
         keys, groups = (self._parse_set_keys(), self._parse_set_groups()) if is_second else ([], None)
         first = self._curr
         if first and first.token_type == TokenType.FROM:
-            # sqlglot would read SELECT * before it, which stands nowhere in the text.
+            # sqlglot would read SELECT * before it, which is nowhere in the text.
             self.raise_error("Expected SELECT", first)
         query = super()._parse_select(*args, **options)
         if query is not None and keys:

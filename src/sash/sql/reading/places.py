@@ -1,4 +1,4 @@
-"""What the parser remembers in the nodes of sqlglot's tree: where words stand, and the clauses that are CQL's own."""
+"""Facts that the parser stores in the nodes of sqlglot's tree: the places of words, and CQL's own clauses."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Select:
 
     @cached_property
     def tables(self) -> list[exp.Table]:
-        """What has a name in FROM, sub-queries included, in the order in which it is written."""
+        """The named tables in FROM, sub-queries included, in the order of the text."""
         return sorted(self.tree.find_all(exp.Table), key=lambda table: span_of(table).start)
 
 
@@ -67,7 +67,7 @@ class CreateStream:
 
 @dataclass(frozen=True)
 class CreateIndex:
-    """On a column of a stream that stores its window; `kind` is None where Sash may choose."""
+    """An index on a column of a stream that stores its window; `kind` is None if Sash may choose."""
 
     stream: Name
     column: Name
@@ -77,7 +77,7 @@ class CreateIndex:
 
 @dataclass(frozen=True)
 class DropIndex:
-    """`kind` is None where all indexes of the column go."""
+    """`kind` is None if all indexes of the column go."""
 
     stream: Name
     column: Name
@@ -106,7 +106,7 @@ class Partitioning:
 
 @dataclass(frozen=True)
 class CreateArchive:
-    """Of a stream or a registered query; `lifetime_column` has the lifetimes of rows, up to `lifetime`."""
+    """An archive of a stream or a registered query; `lifetime_column` has the lifetimes of rows, up to `lifetime`."""
 
     name: Name
     source: Name
@@ -176,7 +176,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class RegisterQuery:
-    """`synopsis` is the kind that was asked for (basic, running, interval, landmark), None where Sash may choose."""
+    """`synopsis` is the kind that the user has set (basic, running, interval, landmark), None if Sash may choose."""
 
     name: str
     select: Select

@@ -64,7 +64,7 @@ def stored(tuples: pa.Table) -> pa.Table:
     length=st.integers(1, 9),
 )
 def test_equals_duckdb(parts: list[pa.Table], text: str, level: str, left: bool, revise: bool, length: int) -> None:
-    """Over what is stored, which a scan of the rows tells."""
+    """The answer over the stored rows, by a scan."""
     declared = stream(closed_left=left, late_revise=revise, keep=9 * SECOND)
     query, kept = compiled(text.format(w=f"[WINDOW {length} sec]"), declared), KeptWindow(declared, level)
     assert rows_behind(query, declared).why_spark is None
@@ -161,7 +161,7 @@ class Sliding:
         return recompute(text, pa.concat_tables(self.tuples[:came]), as_of, length)
 
     def is_answer(self, text: str, as_of: int, rows: list[dict[str, Any]]) -> bool:
-        """Of a state as of then: with none, some or all of the late tuples that came before the next slide."""
+        """A state as of then: with none, some or all of the late tuples that came before the next slide."""
         last = self.marks.get(as_of + SECOND, len(self.tuples) + 1) - 1
         came = range(self.marks[as_of], last + 1)
         return any(same_rows(rows, self.expected(text, as_of, each), "ORDER BY" in text) for each in came)
@@ -183,7 +183,7 @@ Event = Callable[[int, Callable[[], None]], None]
 
 @pytest.fixture
 def after_adds(monkeypatch: pytest.MonkeyPatch) -> Event:
-    """Something that happens on another thread, and is over, when so many sub-windows have been added."""
+    """An action on another thread that is over when a number of sub-windows have been added."""
     add, due = RowFold.add, list[list[Any]]()
 
     def watched(fold: RowFold, rows: pa.Table) -> None:
@@ -351,7 +351,7 @@ def test_threads_ask_while_the_window_slides(level: str, revise: bool, texts: li
     assert EXTREMES in texts or (window.counts[0] == 0 and not aborted)
 
 
-# -- what is told ----------------------------------------------------------------------------------
+# -- EXPLAIN ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def session(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[sa
         yield session
 
 
-# Everything that is stored, and for some of them a part of it.
+# All stored rows, and for some questions a part of them.
 ASKED = [text.format(w="[WINDOW 8 sec]") for text in TEXTS] + [text.format(w="[WINDOW 3 sec]") for text in TEXTS[::4]]
 
 

@@ -52,7 +52,7 @@ Row = tuple[int, int | None, int | None, str | None]
 
 @dataclass
 class Running:
-    """What is read of a stream that runs."""
+    """The rows that a question reads of a running stream."""
 
     stream: Stream
     kept: KeptWindow
