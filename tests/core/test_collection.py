@@ -1,4 +1,4 @@
-"""The collector of garbage is held off for as long as somebody wants that, and left as the program has it."""
+"""The collector of cyclic garbage runs less often while a session is open, and as before when none is."""
 
 from __future__ import annotations
 
@@ -7,26 +7,42 @@ from collections.abc import Iterator
 
 import pytest
 
-from sash.core.collection import held_off
+from sash.core import collection
+from sash.core.collection import YOUNGEST, relax, restore
+from tests.support.sparkless_session import SparklessSession
 
 
 @pytest.fixture(autouse=True)
-def collector() -> Iterator[None]:
+def thresholds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Without the sessions that other tests have open."""
+    monkeypatch.setattr(collection, "_sessions", 0)
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
     yield
-    gc.enable()
+    gc.set_threshold(*before)
 
 
-def test_nothing_is_collected_until_the_last_one_has_left() -> None:
-    with held_off():
-        assert not gc.isenabled()
-        with pytest.raises(ZeroDivisionError), held_off():
-            _ = 1 / 0
-        assert not gc.isenabled()
-    assert gc.isenabled()
+def test_the_last_session_brings_back_what_was() -> None:
+    with SparklessSession():
+        assert gc.get_threshold() == (YOUNGEST, 10, 10)
+        other = SparklessSession()
+        other.close()
+        other.close()
+        assert gc.get_threshold() == (YOUNGEST, 10, 10)
+    assert gc.get_threshold() == (700, 10, 10)
 
 
-def test_a_program_that_has_disabled_the_collector_keeps_it_so() -> None:
-    gc.disable()
-    with held_off():
-        assert not gc.isenabled()
-    assert not gc.isenabled()
+@pytest.mark.parametrize("chosen", [(0, 10, 10), (2 * YOUNGEST, 5, 5)], ids=["disabled", "slower"])
+def test_a_program_that_wants_less_of_it_keeps_that(chosen: tuple[int, int, int]) -> None:
+    gc.set_threshold(*chosen)
+    relax()
+    assert gc.get_threshold() == chosen
+    restore()
+    assert gc.get_threshold() == chosen
+
+
+def test_what_a_program_sets_meanwhile_stays() -> None:
+    relax()
+    gc.set_threshold(1_000, 10, 10)
+    restore()
+    assert gc.get_threshold() == (1_000, 10, 10)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from sash.catalog import MEMORY, Catalog, RegisteredQuery, Stream
+from sash.core import collection
 from sash.core.clock import Clock, SystemClock
 from sash.core.errors import SashError
 from sash.core.stopping import Cancellation
@@ -117,6 +118,7 @@ class Session:
         self.checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None
         history = self.checkpoint.history if self.checkpoint else CatalogHistory()
         self._home = self._open_home(spark, settings.packages)
+        collection.relax()
         shared = self._shared = SessionParts(Catalog(), history, self.checkpoint, settings, self._home)
         self.catalog, self.streams, self.queries = shared.catalog, shared.streams, shared.handles
         self.tables = shared.tables
@@ -301,6 +303,7 @@ class Session:
         self._archive_commands.close()
         self._plans.close()
         self._home.close()
+        collection.restore()
         if self.checkpoint is not None:
             self.checkpoint.close()
 

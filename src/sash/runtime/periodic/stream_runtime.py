@@ -19,7 +19,6 @@ from operator import attrgetter
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.core.collection import held_off
 from sash.core.errors import QueryFailedError
 from sash.core.events import report
 from sash.core.time import Micros
@@ -368,8 +367,7 @@ class StreamRuntime:
         """Move time in all groups together, so that a query finds every group that it reads as of its own time."""
         progress, self._advancing = Progress(outcome=AdvanceOutcome(failed)), True
         try:
-            with held_off():
-                advances = [self._move(targets, by_rows, pace, progress) for by_rows in (False, True)]
+            advances = [self._move(targets, by_rows, pace, progress) for by_rows in (False, True)]
         finally:
             self._advancing = False
         if any(advance.hurried for advance in advances):
