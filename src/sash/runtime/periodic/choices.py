@@ -56,8 +56,15 @@ class Choices:
         self._families = families(bound.stored for bound in readings if bound.covered is not None)
 
     def are_outdated(self, panes: PaneStore) -> bool:
-        """Whether the closed panes have far more rows, or far fewer, than when they were judged."""
-        return not 0.8 * self._judged <= panes.closed_rows <= 1.25 * self._judged
+        """Whether the closed panes have far more rows, or far fewer, than when they were judged, and another load.
+
+        More panes of the same kind are no other load: no choice and no cost would change by much.
+        """
+        if _is_near(self._judged, panes.closed_rows):
+            return False
+        groups, rows_per_pane = panes.closed_groups()
+        self._judged = panes.closed_rows
+        return not (_is_near(self.load.groups, groups) and _is_near(self.load.rows_per_pane, rows_per_pane))
 
     def build(
         self, panes: PaneStore, length: int, readings: Iterable[BoundReading], queries: Iterable[ActiveQuery]
@@ -119,6 +126,10 @@ class Choices:
         judged, pane, groups, rows_per_pane = saved
         self._judged = int(judged)
         self.load = Load(int(pane), int(groups), rows_per_pane, panes.kind == CLUSTER)
+
+
+def _is_near(before: float, now: float) -> bool:
+    return 0.8 * before <= now <= 1.25 * before
 
 
 def _accelerator(kind: str, length: int, readings: list[Reading]) -> Accelerator:
