@@ -43,6 +43,16 @@ def workload(path: Path | None) -> list[Query]:
     return queries
 
 
+def repeated(queries: list[Query], number: int) -> list[Query]:
+    """More queries than a workload has: query i has the slide of query i mod n, and a window that is i div n longer."""
+    found = []
+    for i in range(number):
+        longer, place = divmod(i, len(queries))
+        window, slide = queries[place]["w"] + longer, queries[place]["s"]
+        found.append({"id": i, "w": window, "s": slide, "w_multiple": -(-window // slide) * slide})
+    return found
+
+
 def files_per_batch(files: list[Path], seconds: float | None, rows: int) -> int:
     """Files per micro-batch, from its length in event time or else from its number of tuples."""
     if seconds is not None:
@@ -111,9 +121,7 @@ def one(arguments: argparse.Namespace) -> dict[str, Any]:
     if not files:
         raise SystemExit(f"no Parquet files in {arguments.data}")
     per_batch = files_per_batch(files, arguments.batch_seconds, arguments.batch_rows)
-    queries = workload(arguments.workload)[: arguments.queries]
-    if len(queries) < arguments.queries:
-        raise SystemExit(f"the workload has only {len(queries)} queries")
+    queries = repeated(workload(arguments.workload), arguments.queries)
     if arguments.form not in FORMS:
         raise SystemExit(f"not supported yet: form {arguments.form}; available: {', '.join(FORMS)}")
     result = measured(texts_of(arguments.form, queries), files, per_batch)
