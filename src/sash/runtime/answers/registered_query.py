@@ -138,7 +138,7 @@ class Outward:
 
     def tell(self, answer: Answer) -> None:
         """Tell all subscribers. If one raises, the error is reported and the others are still called."""
-        for callback in list(self.subscribers):
+        for callback in tuple(self.subscribers):
             try:
                 callback(answer)
             except Exception:
@@ -384,14 +384,15 @@ def deliver(told: Sequence[Delivery], *, by_plan: bool = False, again: bool = Fa
     plans of its micro-batch have answered, so answers that are to be written with theirs are stored first. An answer
     that can be neither written nor stored raises an error: the commit would promise it to the sink.
     """
-    remember([(query.outward, answer) for query, answer in told])
+    outwards = [(query.outward, answer) for query, answer in told]
+    remember(outwards)
     if again:
         return
-    for query, answer in told:
-        for outlet in query.outward.outlets:
-            outlet.add(answer)
+    added = [(outlet, answer) for outward, answer in outwards for outlet in outward.outlets]
+    for outlet, answer in added:
+        outlet.add(answer)
     held, now = _HELD.get() if by_plan else None, dict[Channel, None]()
-    for outlet in dict.fromkeys(outlet for query, _ in told for outlet in query.outward.outlets):
+    for outlet in dict.fromkeys(outlet for outlet, _ in added):
         # A crowded line would be given up before its sink has been tried.
         if held is None or not outlet.channel.is_shared or outlet.is_crowded:
             now[outlet.channel] = None
@@ -399,9 +400,9 @@ def deliver(told: Sequence[Delivery], *, by_plan: bool = False, again: bool = Fa
             outlet.store()
             held[outlet.channel] = None
     _write(now)
-    for query, answer in told:
-        if query.outward.subscribers:
-            query.outward.tell(answer)
+    for outward, answer in outwards:
+        if outward.subscribers:
+            outward.tell(answer)
 
 
 def remember(told: Sequence[tuple[Outward, Answer]]) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from sash.core.changes import EmptyOnce
 from sash.core.time import Micros
+from sash.core.window import Window
 from sash.panes.covered import CoveredPredicate
 from sash.panes.pane_store import AnswerPart, PaneStore
 from sash.panes.partials import Partial
@@ -82,10 +83,14 @@ class ActiveQuery:
     answered: int | None = None
     lateness: int = 0
     name: str = field(init=False)
+    # The windows of a query with one reading.
+    spans: tuple[Window, ...] | None = field(init=False, default=None)
     _parts: list[tuple[PaneGroup, int, AnswerPart]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.name = self.compiled.name
+        if len(self.readings) == 1:
+            self.spans = self.readings[0].reading.spans
 
     def parts(self) -> list[tuple[PaneGroup, int, AnswerPart]]:
         """What its leaves want of which groups. The parts are made anew only when the rules decide on other covers."""

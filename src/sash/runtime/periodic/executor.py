@@ -206,8 +206,13 @@ class JointAnswers:
         self._home = queries[0].home
         self._queries = queries
         self.outcome = outcome
-        self._executed = {same[0].name: same for same in self._home.schedule.led(queries).values()}
-        self._execution = Execution([same[0] for same in self._executed.values()], as_of, outcome)
+        # Queries that ask the same are one part of an execution. Only answers that are put together are made once for
+        # all of them.
+        self._led: dict[str, list[ActiveQuery]] | None = None
+        if not all(active.compiled.is_simple for active in queries):
+            self._led = {same[0].name: same for same in self._home.schedule.led(queries).values()}
+            queries = [same[0] for same in self._led.values()]
+        self._execution = Execution(queries, as_of, outcome)
         # The seconds of the execution.
         self.seconds = 0.0
         self._look(as_of)
@@ -219,8 +224,7 @@ class JointAnswers:
         known: dict[tuple[object, ...], bool] = {}
         self._complete: dict[str, bool] = {}
         for active in self._queries:
-            first = active.readings[0]
-            key = (first.reading.window, first.valid_from) if len(active.readings) == 1 else (active.name,)
+            key = (active.name,) if active.spans is None else (*active.spans, active.readings[0].valid_from)
             complete = known.get(key)
             if complete is None:
                 complete = known[key] = active.is_complete(as_of)
@@ -262,11 +266,11 @@ class JointAnswers:
         number = self.as_of if self._home.name.by_rows else None
         scheduled: dict[int | None, bool] = {}
         for leader, table in self._execution.tables():
-            for active in self._executed[leader.name]:
+            for active in (leader,) if self._led is None else self._led[leader.name]:
                 name, slide = active.name, active.compiled.slide
                 if slide not in scheduled:
                     scheduled[slide] = clock.is_multiple(slide, self.as_of)
                 make = Answer.pending if isinstance(table, PendingTable) else Answer
                 yield make(name, moment, complete[name], scheduled[slide], table, number)
-        for name in self.outcome.failed.keys() & self._executed.keys():
-            self.outcome.failed |= {active.name: self.outcome.failed[name] for active in self._executed[name]}
+        for name in self.outcome.failed.keys() & (self._led or {}).keys():
+            self.outcome.failed |= {active.name: self.outcome.failed[name] for active in (self._led or {})[name]}

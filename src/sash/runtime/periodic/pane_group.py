@@ -385,13 +385,11 @@ class PaneGroup:
             if active.answered == as_of:
                 continue
             active.note_answer(as_of, position, pane)
-            if len(active.readings) > 1:
-                silent: bool | None = self.is_silent(active, as_of)
-            else:
-                spans = active.readings[0].reading.spans
-                silent = known.get(spans)
-                if silent is None:
-                    silent = known[spans] = self.is_silent(active, as_of)
+            silent = None if active.spans is None else known.get(active.spans)
+            if silent is None:
+                silent = self.is_silent(active, as_of)
+                if active.spans is not None:
+                    known[active.spans] = silent
             # The common case is spared a call: rows, as before.
             if not (silent or active.empty.rests) or active.empty.tells(not silent):
                 awake.append(active)
