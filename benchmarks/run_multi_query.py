@@ -1,10 +1,12 @@
 """How many tuples per second for N windowed queries at once.
 
     python -m benchmarks.run_multi_query --workload FILE.json --data DIR --queries N --json     one figure, as JSON
+    python -m benchmarks.run_multi_query --flat 1 240 1000 10000 --batch-seconds 20             several N by turns
     python -m benchmarks.run_multi_query                                                        the whole table
 
 The first form runs the first N queries of a workload file over Parquet files; its last line is a JSON object with
-`tuples_per_s`. The second generates data, runs W1, W2 and W3 at N = 1, 8, 40, 240 (W1 and W2 also at 1,000) beside
+`tuples_per_s`. The second tells how flat the cost is: medians of three rounds, each with all N in turn, so that they
+share whatever else the machine does; each rate as a share of the first. The third generates data, runs W1, W2 and W3 at N = 1, 8, 40, 240 (W1 and W2 also at 1,000) beside
 native Spark (N streaming queries with window()) and a re-scan in DuckDB in the same run, and writes
 benchmarks/out/multi_query.json.
 """
@@ -17,14 +19,16 @@ import os
 import random
 import sys
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from benchmarks.engines import FORMS, Query, run_native, run_rescan, run_sash, shared_session, texts_of
+from benchmarks.engines import FORMS, Query, drained, run_native, run_rescan, run_sash, shared_session, texts_of
 from benchmarks.packets import generate, parts, rows_of, seconds_of
 from sash.spark.spark_session import jvm_process
 
 OUT = Path(__file__).parent / "out"
 NUMBERS = (1, 8, 40, 240, 1_000)
+ROUNDS = 3
 # Native Spark needs minutes to hours for many queries over all files: it gets fewer tuples, and large N on demand.
 NATIVE_TUPLES = {1: 4_000_000, 8: 2_000_000, 40: 1_000_000}
 RESCAN_NUMBERS = (40, 240)
@@ -128,6 +132,27 @@ def one(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"form": arguments.form, "queries": len(queries), "files_per_batch": per_batch, **result}
 
 
+def flat(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The rate of each number of queries, and its share of the first one's."""
+    files, queries = parts(arguments.data or default_data()), workload(arguments.workload)
+    per_batch = files_per_batch(files, arguments.batch_seconds, arguments.batch_rows)
+    found: dict[int, list[float]] = {number: [] for number in arguments.flat}
+    # The first round is not counted: the JVM compiles.
+    for _ in range(1 + ROUNDS):
+        for number, rates in found.items():
+            with drained(texts_of(arguments.form, repeated(queries, number)), files, per_batch) as (session, took):
+                rates.append(session.stats()["tuples"] / took)
+            say(f"  N={number}: {rates[-1]:,.0f} tuples/s")
+    medians = {number: median(each[1:]) for number, each in found.items()}
+    first = medians[arguments.flat[0]]
+    return {
+        "form": arguments.form,
+        "files_per_batch": per_batch,
+        "tuples_per_s": medians,
+        "share": {number: rate / first for number, rate in medians.items()},
+    }
+
+
 def default_data() -> Path:
     say("generating 24,000,000 tuples at 100,000 tuples/s (once) ...")
     return generate(OUT / "packets-100k", 24_000_000, 100_000, 48)
@@ -173,6 +198,7 @@ def main() -> None:
     parser.add_argument("--workload", type=Path, help="a workload file (queries with w, s, w_multiple in seconds)")
     parser.add_argument("--data", type=Path, help="a directory of Parquet files in the order of time")
     parser.add_argument("--queries", type=int, help="run the first N queries and print one figure")
+    parser.add_argument("--flat", type=int, nargs="+", metavar="N", help="run several N by turns and compare them")
     parser.add_argument("--form", default="W1", help="W1 (by source), W2 (one maximum), W3 (median, top ten)")
     parser.add_argument("--batch-seconds", type=float, help="event time per micro-batch")
     parser.add_argument("--batch-rows", type=int, default=2_000_000, help="tuples per micro-batch (default 2,000,000)")
@@ -184,6 +210,9 @@ def main() -> None:
     if arguments.queries is not None:
         result = one(arguments)
         print(json.dumps(result) if arguments.json else f"{result['tuples_per_s']:,.0f} tuples/s")
+        return
+    if arguments.flat is not None:
+        print(json.dumps(flat(arguments)))
         return
     results = table(arguments)
     if arguments.json:
