@@ -6,9 +6,9 @@
 
 The first form runs the first N queries of a workload file over Parquet files; its last line is a JSON object with
 `tuples_per_s`. The second tells how flat the cost is: medians of three rounds, each with all N in turn, so that they
-share whatever else the machine does; each rate as a share of the first. The third generates data, runs W1, W2 and W3 at N = 1, 8, 40, 240 (W1 and W2 also at 1,000) beside
-native Spark (N streaming queries with window()) and a re-scan in DuckDB in the same run, and writes
-benchmarks/out/multi_query.json.
+share whatever else the machine does; each rate as a share of the first. The third generates data, runs W1, W2 and W3 at
+N = 1, 8, 40, 240 (W1 and W2 also at 1,000) beside native Spark (N streaming queries with window()) and a re-scan in
+DuckDB in the same run, and writes benchmarks/out/multi_query.json.
 """
 
 from __future__ import annotations
