@@ -352,11 +352,12 @@ class BasicIntervalSynopsis(PaneStore):
     def _differences(self, parts: Sequence[AnswerPart], now: Micros) -> dict[int, DifferenceColumns]:
         """The parts, by number, whose windows are differences of sums: nothing is scanned for them."""
         ring, groups, sums = self._ring, len(self._keys), self._sums
-        is_dense = ring.rows * 2 >= len(ring) * groups and len(ring) * groups <= MOST_SCANNED
-        if sums is None or self.accelerators or ring.nested or not ring.rows or not is_dense:
+        if sums is None or self.accelerators or not sums.serves(ring, groups):
             return {}
         chosen = {number: part for number, part in enumerate(parts) if part.subtracts}
-        partials = dict.fromkeys(partial for part in chosen.values() for partial in part.stored.partials)
+        partials: dict[Partial, None] = {}
+        for part in chosen.values():
+            partials |= dict.fromkeys(part.stored.partials)
         before = sums.catch_up(ring, partials, groups)
         since = max((start for partial in partials if (start := self.since[partial]) is not None), default=None)
         keys, found = self._keys.decode_all(), dict[int, DifferenceColumns]()

@@ -23,6 +23,8 @@ from sash.panes.pane_ring import PaneRing
 from sash.panes.partials import Component, Partial
 from sash.panes.readers import Columns, PlainReader, PredicateGroups
 
+# Panes x groups beyond which no sums are kept: they take as much memory as dense panes.
+MOST_NUMBERS = 1_000_000
 # The sums of all panes before some pane, one number per group.
 Sums = dict[Partial, Component]
 
@@ -34,6 +36,14 @@ class PrefixSums:
         # Before each pane of the ring, and after the youngest one.
         self._sums: list[Sums] = [{}]
         self._revision, self._expired = 0, 0
+
+    def serves(self, ring: PaneRing, groups: int) -> bool:
+        """Whether sums are worth their space: panes that have most groups, one after the other, and not too many."""
+        numbers = len(ring) * groups
+        if 0 < numbers <= min(MOST_NUMBERS, 2 * ring.rows) and not ring.nested:
+            return True
+        self._sums = [{}]
+        return False
 
     def catch_up(self, ring: PaneRing, partials: Iterable[Partial], groups: int) -> list[Sums]:
         """Go on to the ring's youngest pane; from the oldest one if panes were revised. The sums before each pane."""
@@ -60,22 +70,23 @@ class PrefixSums:
 class DifferenceColumns(Columns):
     """The columns of one window, which are computed when somebody looks at them.
 
-    `older` and `newer` are the sums before the window's oldest pane and after its youngest one. `everybody` are all
-    groups that there are.
+    `older` and `newer` are the sums before the window's oldest pane and after its youngest one. Of these the columns
+    keep those that the reader needs. `everybody` are all groups that there are.
     """
 
     is_pending = True
 
     def __init__(self, reader: PlainReader, older: Sums, newer: Sums, everybody: PredicateGroups) -> None:
+        partials = reader.reading.partials
         self._reader = reader
-        self._older = older
-        self._newer = newer
+        self._older = [older[partial] for partial in partials]
+        self._newer = [newer[partial] for partial in partials]
         self._everybody = everybody
         self._groups: PredicateGroups | None = None
         self.most = everybody.count
 
-    def _difference(self, partial: Partial) -> Component:
-        older, newer = self._older[partial], self._newer[partial]
+    def _difference(self, number: int) -> Component:
+        older, newer = self._older[number], self._newer[number]
         if len(older) == len(newer):
             return newer - older
         # Some groups came later than the older sum.
@@ -85,7 +96,8 @@ class DifferenceColumns(Columns):
 
     def _present(self) -> PredicateGroups:
         if self._groups is None:
-            rows = self._difference(self._reader.presence) if self._reader.query.keys else None
+            # The number of rows is the first partial of a reading.
+            rows = self._difference(0) if self._reader.query.keys else None
             if rows is None or np.count_nonzero(rows) == self._everybody.count:
                 self._groups = self._everybody
             else:
@@ -106,8 +118,8 @@ class DifferenceColumns(Columns):
     def fields(self) -> dict[str, pa.Array]:
         places = self._present().places
         merged: dict[Partial, list[Component] | pa.Array] = {}
-        for partial in self._reader.reading.partials:
-            whole = self._difference(partial)
+        for number, partial in enumerate(self._reader.reading.partials):
+            whole = self._difference(number)
             merged[partial] = [whole if places is None else whole[places]]
         bound = self._reader.bound
         return {call.name: lowering.aggregate.lower(lowering.parts, merged) for call, lowering in bound}

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 
 import pyarrow as pa
 
@@ -22,6 +23,8 @@ from sash.panes.readers import Columns
 from sash.runtime.answers.answer import Answer
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome
 from sash.runtime.periodic.pane_group import PaneGroup
+
+_is_simple = attrgetter("compiled.is_simple")
 
 
 @dataclass
@@ -209,7 +212,7 @@ class JointAnswers:
         # Queries that ask the same are one part of an execution. Only answers that are put together are made once for
         # all of them.
         self._led: dict[str, list[ActiveQuery]] | None = None
-        if not all(active.compiled.is_simple for active in queries):
+        if not all(map(_is_simple, queries)):
             self._led = {same[0].name: same for same in self._home.schedule.led(queries).values()}
             queries = [same[0] for same in self._led.values()]
         self._execution = Execution(queries, as_of, outcome)
