@@ -9,6 +9,7 @@ import pytest
 
 from sash.core import collection
 from sash.core.collection import YOUNGEST, relax, restore
+from sash.core.errors import SashError
 from tests.support.sparkless_session import SparklessSession
 
 
@@ -22,7 +23,7 @@ def thresholds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gc.set_threshold(*before)
 
 
-def test_the_last_session_brings_back_what_was() -> None:
+def test_the_last_session_restores_the_thresholds() -> None:
     with SparklessSession():
         assert gc.get_threshold() == (YOUNGEST, 10, 10)
         other = SparklessSession()
@@ -33,12 +34,18 @@ def test_the_last_session_brings_back_what_was() -> None:
 
 
 @pytest.mark.parametrize("chosen", [(0, 10, 10), (2 * YOUNGEST, 5, 5)], ids=["disabled", "slower"])
-def test_a_program_that_wants_less_of_it_keeps_that(chosen: tuple[int, int, int]) -> None:
+def test_a_slower_collector_stays_slower(chosen: tuple[int, int, int]) -> None:
     gc.set_threshold(*chosen)
     relax()
     assert gc.get_threshold() == chosen
     restore()
     assert gc.get_threshold() == chosen
+
+
+def test_a_session_that_does_not_open_changes_nothing() -> None:
+    with pytest.raises(SashError):
+        SparklessSession(max_lag="nonsense")
+    assert gc.get_threshold() == (700, 10, 10)
 
 
 def test_what_a_program_sets_meanwhile_stays() -> None:

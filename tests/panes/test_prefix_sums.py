@@ -16,9 +16,10 @@ from sash.core.window import FOREVER, TimeWindow
 from sash.panes import basic_interval
 from sash.panes.answers import Finisher, PendingTable
 from sash.panes.basic_interval import BasicIntervalSynopsis
+from sash.panes.pane_ring import Pane, PaneRing
 from sash.panes.pane_rows import PaneRows
 from sash.panes.pane_store import AnswerPart, needs_of
-from sash.panes.prefix_sums import DifferenceColumns
+from sash.panes.prefix_sums import DifferenceColumns, PrefixSums
 from sash.plan.expressions import RowExpression
 from sash.plan.periodic import PeriodicAggregate
 from tests.panes.raw import column, query
@@ -66,6 +67,9 @@ values = st.dictionaries(st.integers(0, 5), st.one_of(st.none(), st.integers(-(2
 class Panes(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
+        # So that groups which have vanished are forgotten, and others get their codes.
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(basic_interval, "LEAST_COMPACTED", 1)
         self.synopsis = BasicIntervalSynopsis([pa.int64()])
         self.synopsis.require(PARTIALS, None)
         self.now = 0
@@ -109,6 +113,7 @@ class Panes(RuleBasedStateMachine):
         assert answers(self.synopsis, WINDOWS, self.now) == scanned(self.synopsis, WINDOWS, self.now)
 
     def teardown(self) -> None:
+        self.patch.undo()
         for table, expected in self.pending:
             assert table.num_rows == len(expected)
             assert sorted(table.table.to_pylist(), key=str) == expected
@@ -151,13 +156,37 @@ def test_a_pane_is_added_up_once_however_many_windows_read_it(monkeypatch: pytes
     assert kinds(synopsis, WINDOWS, 10) == {True} and added[-1] == len(PARTIALS)
 
 
+def test_a_partial_that_came_later_concerns_its_own_readers() -> None:
+    synopsis = filled(groups=3, panes=9)
+    other = query((GROUP,), [("count", column("j", pa.int32()))], TimeWindow(9))
+    synopsis.require(Finisher(other).partials, since=9)
+    parts = [AnswerPart(Finisher(each), 0) for each in (*WINDOWS, other)]
+    found = {number: isinstance(columns, DifferenceColumns) for number, columns in synopsis.read(parts, 9)}
+    assert found == {**dict.fromkeys(range(len(WINDOWS)), True), len(WINDOWS): False}
+
+
+@pytest.mark.parametrize(("panes", "groups"), [(1_001, 1), (10, 100_001)], ids=["panes", "groups"])
+def test_sums_of_very_many_panes_are_not_kept(panes: int, groups: int) -> None:
+    ring = PaneRing()
+    ones, codes = np.ones(groups, dtype=np.int64), np.arange(groups, dtype=np.int32)
+    ring.add_column((PARTIALS[0], 0), np.int64, 0)
+    for end in range(1, panes + 1):
+        ring.insert(Pane(end - 1, end, codes, {(PARTIALS[0], 0): ones}))
+    sums = PrefixSums()
+    assert not sums.serves(ring, groups)
+    ring.expire(panes // 2)
+    assert sums.serves(ring, groups)
+
+
 def test_what_may_fail_or_cannot_be_subtracted_is_scanned() -> None:
     synopsis = filled(groups=3, panes=9)
     limited, filtered = replace(WINDOWS[2], limit=1), query((GROUP,), [("max", NUMBER)], TimeWindow(5))
     synopsis.require(Finisher(filtered).partials, None)
     assert kinds(synopsis, [limited], 9) == {False} and kinds(synopsis, [filtered], 9) == {False}
+    none = replace(query((), [("count", None)], TimeWindow(5)), limit=0)
+    assert not Finisher(none).is_plain
     unbounded = replace(WINDOWS[2], window=TimeWindow(FOREVER))
-    assert not AnswerPart(Finisher(unbounded), 0).subtracts
+    assert AnswerPart(Finisher(unbounded), 0).subtracting is None
 
 
 def test_sparse_panes_are_scanned() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.engines import texts_of
 from benchmarks.run_multi_query import workload
+from sash.runtime.periodic import group_filters
 from tests.work.counting import calls
 from tests.work.packets import PacketSession
 
@@ -31,3 +32,18 @@ def test_calls_per_answer(queries: int, micro_batches: int, per_answer: float) -
         answers = session.answers - before
         assert answers > 2 * queries
         assert called.total <= MARGIN * per_answer * answers, f"{answers} answers: {called.dearest()}"
+
+
+def test_identical_alerts_ask_their_index_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_filters, "LEAST_GROUPS", 1)
+    monkeypatch.setattr(group_filters, "LEAST_QUERIES", 1)
+    sums = "SELECT src, SUM(length) AS b FROM packets [WINDOW 5 sec SLIDE 1 sec] GROUP BY src"
+    with PacketSession() as session:
+        for number in range(20):
+            session.register(f"{sums} HAVING SUM(length) > 900000000", f"q{number}")
+        session.go_on(10)
+        before = session.answers
+        with calls() as called:
+            session.go_on(5)
+        asked = sum(count for name, count in called.by_function.items() if name.endswith("Filters.answer"))
+        assert asked == 5 and session.answers - before == 5 * 20

@@ -25,8 +25,6 @@ from sash.panes.sketches import SKETCHES, Unions
 @numba.njit(cache=True, nogil=True)
 def kernel_has_all(codes: Any, first: int, groups: int) -> bool:
     """Whether the rows from `first` on are one for each group, in the order of their codes."""
-    if codes[first] != 0 or first + groups > codes.size or codes[first + groups - 1] != groups - 1:
-        return False
     same = 0
     for i in range(groups):
         same += codes[first + i] == i
@@ -35,16 +33,20 @@ def kernel_has_all(codes: Any, first: int, groups: int) -> bool:
 
 @numba.njit(cache=True, nogil=True)
 def kernel_add(codes: Any, values: Any, accumulator: Any) -> None:
-    i, groups = 0, accumulator.size
+    i, groups, looked = 0, accumulator.size, 0
     while i < codes.size:
-        if kernel_has_all(codes, i, groups):
-            # A pane in which no group is missing: the compiler adds several groups by one instruction.
-            for g in range(groups):
-                accumulator[g] += values[i + g]
-            i += groups
-        else:
-            accumulator[codes[i]] += values[i]
-            i += 1
+        last = i + groups - 1
+        # Sorted codes that begin and end so have all groups; others are looked at once for so many rows.
+        if i >= looked and codes[i] == 0 and last < codes.size and codes[last] == groups - 1:
+            looked = i + groups
+            if kernel_has_all(codes, i, groups):
+                # A pane in which no group is missing: the compiler adds several groups by one instruction.
+                for g in range(groups):
+                    accumulator[g] += values[i + g]
+                i += groups
+                continue
+        accumulator[codes[i]] += values[i]
+        i += 1
 
 
 @numba.njit(cache=True, nogil=True)
@@ -202,7 +204,7 @@ class Accumulator:
                 self._counts[partial] = np.zeros(size, dtype=np.int64)
 
     def like(self, block: Block | None) -> Accumulator:
-        """One for the same window that has nothing yet."""
+        """An empty accumulator for the same window."""
         other = Accumulator(0, (), self._ranked)
         other.block, other.window = block, self.window
         return other

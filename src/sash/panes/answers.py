@@ -69,7 +69,8 @@ class Finisher:
     @cached_property
     def is_plain(self) -> bool:
         """The answer has the columns of its groups as they are."""
-        return self.is_simple and self._plain is not None and self.query.having is None and not self._order
+        is_whole = self.query.having is None and self.query.limit is None and not self._order
+        return self.is_simple and self._plain is not None and is_whole
 
     @cached_property
     def _plain(self) -> list[str] | None:
@@ -128,23 +129,22 @@ class PendingTable:
 
     def __init__(self, finisher: Finisher, columns: Columns) -> None:
         self._finisher = finisher
-        self._columns = columns
-        self._table: pa.Table | None = None
+        # The columns until somebody looks, then the table.
+        self._content: Columns | pa.Table = columns
+        # How many values it has at most.
+        self.size = columns.most * len(finisher.query.outputs)
 
     @property
     def num_rows(self) -> int:
-        return self._columns.count
-
-    @property
-    def size(self) -> int:
-        """How many values it has at most."""
-        return self._columns.most * len(self._finisher.query.outputs)
+        content = self._content
+        return content.count if isinstance(content, Columns) else int(content.num_rows)
 
     @property
     def table(self) -> pa.Table:
-        if self._table is None:
-            self._table = self._finisher.finish([self._columns])
-        return self._table
+        content = self._content
+        if isinstance(content, Columns):
+            content = self._content = self._finisher.finish([content])
+        return content
 
 
 def _all_of(conditions: tuple[Expression, ...]) -> Expression | None:

@@ -68,7 +68,7 @@ class BasicIntervalSynopsis(PaneStore):
         self._history = 0
         # In a frozen synopsis: the accelerators' results, by window.
         self._found: dict[Window, Accumulator] = {}
-        # None of a frozen one: its panes are read once.
+        # A frozen synopsis has none: its panes are read once.
         self._sums: PrefixSums | None = PrefixSums()
 
     # -- what it stores ------------------------------------------------------------------------------
@@ -352,22 +352,29 @@ class BasicIntervalSynopsis(PaneStore):
     def _differences(self, parts: Sequence[AnswerPart], now: Micros) -> dict[int, DifferenceColumns]:
         """The parts, by number, whose windows are differences of sums: nothing is scanned for them."""
         ring, groups, sums = self._ring, len(self._keys), self._sums
-        if sums is None or self.accelerators or not sums.serves(ring, groups):
+        if sums is None:
             return {}
-        chosen = {number: part for number, part in enumerate(parts) if part.subtracts}
+        if self.accelerators or not sums.serves(ring, groups):
+            sums.clear()
+            return {}
+        came_later = {partial: start for partial, start in self.since.items() if start is not None}
+        chosen: list[tuple[int, PlainReader, Window]] = []
         partials: dict[Partial, None] = {}
-        for part in chosen.values():
-            partials |= dict.fromkeys(part.stored.partials)
-        before = sums.catch_up(ring, partials, groups)
-        since = max((start for partial in partials if (start := self.since[partial]) is not None), default=None)
-        keys, found = self._keys.decode_all(), dict[int, DifferenceColumns]()
-        everybody = PredicateGroups(groups if keys else 1, None, keys)
-        for number, part in chosen.items():
-            reader, (window,) = part.chosen, part.stored.spans
-            if isinstance(reader, PlainReader) and (since is None or since <= now - window.reach):
-                youngest = ring.position(now - window.lag)
-                oldest = ring.first_whole(now - window.reach, youngest)
-                found[number] = DifferenceColumns(reader, before[oldest], before[youngest], everybody)
+        for number, part in enumerate(parts):
+            reader = part.subtracting
+            if reader is None:
+                continue
+            (window,), needed = reader.reading.spans, reader.reading.partials
+            edge = now - window.reach
+            if not came_later or all(came_later.get(partial, edge) <= edge for partial in needed):
+                chosen.append((number, reader, window))
+                partials |= dict.fromkeys(needed)
+        before, keys = sums.catch_up(ring, partials, groups), self._keys.decode_all()
+        everybody, found = PredicateGroups(groups if keys else 1, None, keys), dict[int, DifferenceColumns]()
+        for number, reader, window in chosen:
+            youngest = ring.position(now - window.lag)
+            oldest = ring.first_whole(now - window.reach, youngest)
+            found[number] = DifferenceColumns(reader, before[oldest], before[youngest], everybody)
         return found
 
     def scan(self, needs: dict[Window, list[Partial]], now: Micros) -> Iterator[WindowView]:

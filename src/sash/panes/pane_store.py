@@ -78,10 +78,11 @@ class AnswerPart:
         return reading if self.covered is None else self.covered.reading(reading)
 
     @cached_property
-    def subtracts(self) -> bool:
-        """Its answer may be taken as the difference of sums, when somebody looks at it."""
+    def subtracting(self) -> PlainReader | None:
+        """The part's reader, if the answer may be taken as a difference of sums when somebody looks at it."""
         reader = self.chosen
-        return self.covered is None and self.finisher.is_plain and isinstance(reader, PlainReader) and reader.subtracts
+        may = self.covered is None and self.finisher.is_plain
+        return reader if may and isinstance(reader, PlainReader) and reader.subtracts else None
 
     def found(self, views: Sequence[WindowView], shared: SharedGroups) -> PartResult:
         """Its columns from the views of its spans. `shared`: with the parts that read the same view."""

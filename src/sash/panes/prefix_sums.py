@@ -23,7 +23,9 @@ from sash.panes.pane_ring import PaneRing
 from sash.panes.partials import Component, Partial
 from sash.panes.readers import Columns, PlainReader, PredicateGroups
 
-# Panes x groups beyond which no sums are kept: they take as much memory as dense panes.
+# Beyond so many panes, or panes x groups, no sums are kept: they take as much memory as dense panes, and are made anew
+# when a pane is revised.
+MOST_PANES = 1_000
 MOST_NUMBERS = 1_000_000
 # The sums of all panes before some pane, one number per group.
 Sums = dict[Partial, Component]
@@ -39,11 +41,11 @@ class PrefixSums:
 
     def serves(self, ring: PaneRing, groups: int) -> bool:
         """Whether sums are worth their space: panes that have most groups, one after the other, and not too many."""
-        numbers = len(ring) * groups
-        if 0 < numbers <= min(MOST_NUMBERS, 2 * ring.rows) and not ring.nested:
-            return True
+        few = len(ring) <= MOST_PANES and len(ring) * groups <= min(MOST_NUMBERS, 2 * ring.rows)
+        return few and ring.rows > 0 and not ring.nested
+
+    def clear(self) -> None:
         self._sums = [{}]
-        return False
 
     def catch_up(self, ring: PaneRing, partials: Iterable[Partial], groups: int) -> list[Sums]:
         """Go on to the ring's youngest pane; from the oldest one if panes were revised. The sums before each pane."""
@@ -71,7 +73,7 @@ class DifferenceColumns(Columns):
     """The columns of one window, which are computed when somebody looks at them.
 
     `older` and `newer` are the sums before the window's oldest pane and after its youngest one. Of these the columns
-    keep those that the reader needs. `everybody` are all groups that there are.
+    keep those that the reader needs. `everybody` are the groups of the pane table.
     """
 
     is_pending = True

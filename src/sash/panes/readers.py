@@ -46,8 +46,8 @@ SharedGroups = dict[Partial, PredicateGroups]
 class Columns:
     """Rows by group: the key columns under the query's names for them, and the fields.
 
-    Columns are `pending` where they are made when somebody looks at them, which then cannot fail. There are `most` rows
-    at most: that is known before somebody looks.
+    `is_pending`: the columns are made when somebody looks at them, and making them cannot fail. There are at most
+    `most` rows, which is known before somebody looks.
     """
 
     is_pending = False
@@ -145,7 +145,7 @@ class _CallReader:
 class PlainReader(_CallReader):
     @cached_property
     def subtracts(self) -> bool:
-        """Its windows may be taken as differences of sums, and what is computed of those cannot fail."""
+        """Whether windows may be taken as differences of sums. Computing the aggregates then cannot fail."""
         exact = all(partial.subtractable and len(partial.dtypes) == 1 for partial in self.reading.partials)
         whole = all(call.argument is None or pa.types.is_integer(call.argument.type) for call in self.calls)
         return exact and whole and not self.reading.window.unbounded

@@ -162,20 +162,23 @@ def question_of_bound(bound: BoundQuery, catalog: Catalog, mark: str = "") -> Co
     try:
         return compile_panes(bound, "(one-time)", one_time=True)
     except CqlError as error:
-        refusal = error
-        if error.code != NEEDS_REGISTRATION and _can_be_registered(bound):
-            way_out = "a one-time question cannot have it, a continuous query can: REGISTER QUERY .. AS this SELECT"
-            refusal = _with_way_out(error, way_out)
-        return question_of_rows(bound.select, catalog, refusal, mark)
+        return question_of_rows(bound.select, catalog, error, mark, bound)
 
 
-def question_of_rows(select: Select, catalog: Catalog, refusal: CqlError, mark: str = "") -> StoredQuestion:
-    """A question to Spark, over stored rows. `refusal` is raised if no stream stores rows: why panes do not answer."""
+def question_of_rows(
+    select: Select, catalog: Catalog, refusal: CqlError, mark: str = "", bound: BoundQuery | None = None
+) -> StoredQuestion:
+    """A question to Spark, over stored rows. `refusal` says why panes do not answer; it is raised if no stream stores
+    rows, with the way out of a registration if the SELECT is `bound` and can be registered.
+    """
     try:
         return stored_question(select, catalog, mark)
     except CqlError as error:
         if not _stores_nothing(select, catalog):
             raise
+        if bound is not None and refusal.code != NEEDS_REGISTRATION and _can_be_registered(bound):
+            way_out = "a one-time question cannot have it, a continuous query can: REGISTER QUERY .. AS this SELECT"
+            refusal = _with_way_out(refusal, way_out)
         raise (_with_way_out(refusal, error.reason) if error.code == NEEDS_KEEP else refusal) from None
 
 

@@ -117,8 +117,7 @@ class Session:
         self._dashboard: Dashboard | None = None
         self.checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None
         history = self.checkpoint.history if self.checkpoint else CatalogHistory()
-        self._home = self._open_home(spark, settings.packages)
-        collection.relax()
+        self._home, self._is_relaxed = self._open_home(spark, settings.packages), False
         shared = self._shared = SessionParts(Catalog(), history, self.checkpoint, settings, self._home)
         self.catalog, self.streams, self.queries = shared.catalog, shared.streams, shared.handles
         self.tables = shared.tables
@@ -143,6 +142,8 @@ class Session:
         except BaseException:
             self.close()
             raise
+        collection.relax()
+        self._is_relaxed = True
 
     def _open_home(self, spark: SparkSession | None, packages: Sequence[str]) -> SparkHome:
         return SparkHome(spark, self.checkpoint, packages)
@@ -295,6 +296,9 @@ class Session:
             return
         if any(running.in_batch for running in self.streams.values()):
             raise SashError("close() from inside a subscriber would end Spark under its own micro-batch; call stop()")
+        if self._is_relaxed:
+            collection.restore()
+            self._is_relaxed = False
         if self._dashboard is not None:
             self._dashboard.stop()
         self._runner.close()
@@ -303,7 +307,6 @@ class Session:
         self._archive_commands.close()
         self._plans.close()
         self._home.close()
-        collection.restore()
         if self.checkpoint is not None:
             self.checkpoint.close()
 

@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -120,14 +120,25 @@ class Answer:
         _set(answer, "content", table)
         return answer
 
-    def __getattr__(self, name: str) -> Any:
-        """Python asks here for what an answer does not have yet: its table, while nobody has looked at it."""
-        if name == "table" and "content" in vars(self):
-            _set(self, "table", self.content.table)
-            return self.table
-        if name == "content" and "table" in vars(self):
-            return self.table
-        raise AttributeError(name)
+    if TYPE_CHECKING:
+
+        @property
+        def content(self) -> pa.Table | PendingTable:
+            """The table, or the table to be made: answers over one window may share it."""
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            """Python asks here for an attribute that is not set: the table, while nobody has looked at it."""
+            if name == "table" and "content" in vars(self):
+                _set(self, "table", self.content.table)
+                return self.table
+            if name == "content" and "table" in vars(self):
+                return self.table
+            raise AttributeError(f"'Answer' object has no attribute {name!r}")
+
+    def __reduce__(self) -> tuple[type[Answer], tuple[Any, ...]]:
+        """Copies, and other processes, get the table."""
+        return Answer, (self.query, self.as_of, self.complete, self.scheduled, self.table, self.rows)
 
     @property
     def num_rows(self) -> int:

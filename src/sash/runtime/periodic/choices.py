@@ -55,8 +55,8 @@ class Choices:
         self._judged = panes.closed_rows
         self._families = families(bound.stored for bound in readings if bound.covered is not None)
 
-    def are_outdated(self, panes: PaneStore) -> bool:
-        """Whether the closed panes have far more rows, or far fewer, than when they were judged, and another load.
+    def look_again(self, panes: PaneStore) -> bool:
+        """Look at the closed panes if they have far more or fewer rows than before: whether their load is another.
 
         More panes of the same kind are no other load: no choice and no cost would change by much.
         """

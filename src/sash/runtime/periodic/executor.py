@@ -130,12 +130,13 @@ class Execution:
         """The parts that substream filters have not answered."""
         left = _Wanted(wanted.group)
         for part, askers in zip(wanted.parts, wanted.askers, strict=True):
+            # All askers of a part have one filter.
+            try:
+                table = wanted.group.filtered(askers[0][0], self._as_of)
+            except FAILURES as error:
+                self._outcome.failed |= {active.name: str(error) for active, _ in askers}
+                continue
             for active, leaf in askers:
-                try:
-                    table = wanted.group.filtered(active, self._as_of)
-                except FAILURES as error:
-                    self._outcome.failed[active.name] = str(error)
-                    continue
                 if table is None:
                     left.add(active, leaf, part)
                 else:
@@ -209,8 +210,8 @@ class JointAnswers:
         self._home = queries[0].home
         self._queries = queries
         self.outcome = outcome
-        # Queries that ask the same are one part of an execution. Only answers that are put together are made once for
-        # all of them.
+        # Queries that ask the same share a part of an execution, and so its table. A composition of several parts is
+        # made for a leader, and its followers get the same table.
         self._led: dict[str, list[ActiveQuery]] | None = None
         if not all(map(_is_simple, queries)):
             self._led = {same[0].name: same for same in self._home.schedule.led(queries).values()}

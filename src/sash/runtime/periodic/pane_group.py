@@ -324,7 +324,7 @@ class PaneGroup:
         Check only then: the schedule must not depend on where a micro-batch ends.
         """
         self._close(position, outcome)
-        if not self.under_way and self.choices.are_outdated(self.panes):
+        if not self.under_way and self.choices.look_again(self.panes):
             self.choose()
 
     def take(self, early: bool, one_by_one: bool) -> list[ScheduledTask]:

@@ -1,0 +1,56 @@
+"""An answer's table is made when somebody looks at it; until then, and after, the answer is the same to everybody."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from sash.panes.answers import PendingTable
+from sash.runtime.answers.answer import Answer
+from tests.work.packets import PacketSession
+
+SUMS = "SELECT src, SUM(length) AS bytes FROM packets [WINDOW 5 sec SLIDE 1 sec] GROUP BY src"
+
+
+def answers(text: str = SUMS, queries: int = 1) -> list[Answer]:
+    with PacketSession() as session:
+        found = [session.register(text, f"q{number}") for number in range(queries)]
+        session.go_on(10)
+        return [query.answers()[-1] for query in found]
+
+
+def test_the_table_is_made_once_for_all_who_asked_the_same() -> None:
+    first, second = answers(queries=2)
+    assert isinstance(first.content, PendingTable) and first.content is second.content
+    rows = first.num_rows
+    assert "table" not in vars(first)
+    assert first.table is second.table and rows == first.num_rows == first.table.num_rows > 0
+
+
+def test_copies_have_the_table() -> None:
+    (answer,) = answers()
+    for other in (copy.copy(answer), pickle.loads(pickle.dumps(answer)), replace(answer)):
+        assert other == answer and "table" in vars(other) and not isinstance(other.content, PendingTable)
+
+
+def test_an_attribute_that_is_not_there_is_named() -> None:
+    (answer,) = answers()
+    with pytest.raises(AttributeError, match="'Answer' object has no attribute 'tabel'"):
+        getattr(answer, "tab" + "el")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT SUM(length) AS bytes FROM packets [WINDOW 5 sec SLIDE 1 sec] LIMIT 0",
+        f"{SUMS} LIMIT 2",
+        f"{SUMS} HAVING SUM(length) > 1000",
+        "SELECT src, MAX(length) AS most FROM packets [WINDOW 5 sec SLIDE 1 sec] GROUP BY src",
+    ],
+)
+def test_the_number_of_rows_is_that_of_the_table(text: str) -> None:
+    (answer,) = answers(text)
+    assert answer.num_rows == answer.table.num_rows
