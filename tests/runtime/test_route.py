@@ -15,7 +15,7 @@ from sash.core.time import SECOND
 from sash.plan.continuous import AUTO, NT, UPA
 from sash.runtime.compiler import as_select, compile_panes
 from sash.runtime.records.catalog_history import CatalogHistory, query_change
-from sash.runtime.route import Routed, RowsBehind, question_of, route, route_plan, rows_behind
+from sash.runtime.route import RouteDecision, RowsBehind, question_of, route, route_plan, rows_behind
 from sash.sql import bind
 from tests.runtime.test_join_group import catalog, plan_of
 from tests.support.streams import stream
@@ -42,7 +42,7 @@ def test_the_route_of_a_plan(text: str, free: Route, set_by_user: Route) -> None
     assert [route_plan(plan, execution) for execution in (AUTO, UPA, NT)] == [free, free, set_by_user]
 
 
-def registered(text: str) -> Routed:
+def registered(text: str) -> RouteDecision:
     return route(bind(as_select(text), catalog()))
 
 

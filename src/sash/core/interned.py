@@ -21,7 +21,7 @@ class Interning(type):
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True, eq=False)
-    ... class Name(Interned):
+    ... class Name(InternedValue):
     ...     text: str
     >>> Name("packets") is Name("packets")
     True
@@ -33,7 +33,7 @@ class Interning(type):
             return known.setdefault((cls, *made.values), made)
 
 
-class Interned(metaclass=Interning):
+class InternedValue(metaclass=Interning):
     """The common part of such values."""
 
     @property

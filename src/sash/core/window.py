@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from sash.core.interned import Interned
+from sash.core.interned import InternedValue
 from sash.core.time import Micros, format_duration
 
 # The length of a window that keeps all tuples; no event time lies further back.
@@ -18,7 +18,7 @@ FOREVER: Micros = 1 << 61
 
 
 @dataclass(frozen=True, eq=False)
-class Window(Interned):
+class Window(InternedValue):
     """The common part of both kinds of window; a one-time query has no slide."""
 
     length: int

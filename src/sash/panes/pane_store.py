@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import pyarrow as pa
 
 from sash.core.errors import QueryFailedError
-from sash.core.interned import Interned
+from sash.core.interned import InternedValue
 from sash.core.time import Micros
 from sash.core.window import Window
 from sash.panes.accelerator import Accelerator
@@ -40,7 +40,7 @@ FAILURES = (QueryFailedError, pa.ArrowException, ArithmeticError, ValueError)
 
 
 @dataclass(frozen=True, eq=False)
-class PartIdentity(Interned):
+class PartIdentity(InternedValue):
     """What decides a part of an answer: parts of several queries that agree on it are one."""
 
     shape: Shape

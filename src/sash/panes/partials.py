@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from sash.core.interned import Interned
+from sash.core.interned import InternedValue
 from sash.panes.lifted import LiftedColumn
 from sash.panes.limbs import split_decimal
 from sash.panes.pane_ring import Dtype
@@ -56,7 +56,7 @@ _COMBINES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Partial(Interned):
+class Partial(InternedValue):
     """`kind` is rows, count, sum, min, max, moments, shed or a sketch's; `predicate` is the query's WHERE."""
 
     kind: str

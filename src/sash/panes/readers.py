@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.core.errors import QueryFailedError
-from sash.core.interned import Interned
+from sash.core.interned import InternedValue
 from sash.core.window import RowWindow
 from sash.expr.value_codes import Codes, KeyDictionary
 from sash.panes.accumulator import Accumulator, Block
@@ -120,7 +120,7 @@ def aggregate_of(call: AggregateCall) -> AggregateFunction:
 
 
 @dataclass(frozen=True, eq=False)
-class LoweredAggregate(Interned):
+class LoweredAggregate(InternedValue):
     """An aggregate with its partials."""
 
     aggregate: AggregateFunction
@@ -172,7 +172,7 @@ class PlainReader(_CallReader):
         return tuple(range(len(self.reading.table.keys)))
 
     @cached_property
-    def _shared_by(self) -> tuple[Interned, ...]:
+    def _shared_by(self) -> tuple[InternedValue, ...]:
         """Readers of one block that agree on this share the columns of all its windows."""
         return (self.presence, *(lowering for _, lowering in self.bound))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from sash.core.interned import Interned
+from sash.core.interned import InternedValue
 from sash.core.time import Micros
 from sash.core.window import RowWindow, TimeWindow, Window
 from sash.expr.value_codes import KeyDictionary
@@ -54,7 +54,7 @@ KeySet = tuple[RowExpression, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class TableName(Interned):
+class TableName(InternedValue):
     """The identity of a pane table within its stream.
 
     `by_rows`: panes are cut by tuples instead of time. `partition` is the PARTITION BY of row-based windows, whose

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from sash.core.interned import Interned
+from sash.core.interned import InternedValue
 from sash.core.window import TimeWindow, Window
 from sash.plan.expressions import Expression, RowExpression
 from sash.plan.nodes import (
@@ -96,7 +96,7 @@ PeriodicQuery = PeriodicAggregate | Composition
 
 
 @dataclass(frozen=True, eq=False)
-class Shape(Interned):
+class Shape(InternedValue):
     """The common part of queries over different windows."""
 
     query: PeriodicAggregate

@@ -92,7 +92,7 @@ class Runtime(Protocol[Q, A]):
 
 
 @dataclass(frozen=True)
-class Routed:
+class RouteDecision:
     """The route of a registered query, and its plan as it was written: of panes, or a continuous one."""
 
     route: Route
@@ -100,12 +100,12 @@ class Routed:
     changes: Node | None = None
 
 
-def route(query: BoundQuery, execution: str = AUTO) -> Routed:
+def route(query: BoundQuery, execution: str = AUTO) -> RouteDecision:
     """Decide which runtime answers a registered query. A CqlError says why none does."""
     if not is_continuous(query):
-        return Routed(Route.PANES, panes=plan_panes(query, periodic=True))
+        return RouteDecision(Route.PANES, panes=plan_panes(query, periodic=True))
     plan = plan_changes(query)
-    return Routed(route_plan(plan, execution), changes=plan)
+    return RouteDecision(route_plan(plan, execution), changes=plan)
 
 
 def is_continuous(query: BoundQuery) -> bool:
