@@ -178,6 +178,16 @@ def test_sums_of_very_many_panes_are_not_kept(panes: int, groups: int) -> None:
     assert sums.serves(ring, groups)
 
 
+def test_values_of_any_type_are_counted_by_differences() -> None:
+    names = query((GROUP,), [("count", column("s", pa.string()))], TimeWindow(5))
+    synopsis = BasicIntervalSynopsis([pa.int64()])
+    synopsis.require(Finisher(names).partials, None)
+    lifted = {partial: [pa.array([3], pa.int64())] for partial in Finisher(names).partials}
+    synopsis.absorb(PaneRows(1, np.array([1]), [pa.array([7], pa.int64())], lifted))
+    synopsis.close(1)
+    assert kinds(synopsis, [names], 1) == {True} and answers(synopsis, [names], 1) == [[{"k": 7, "count(s)": 3}]]
+
+
 def test_what_may_fail_or_cannot_be_subtracted_is_scanned() -> None:
     synopsis = filled(groups=3, panes=9)
     limited, filtered = replace(WINDOWS[2], limit=1), query((GROUP,), [("max", NUMBER)], TimeWindow(5))

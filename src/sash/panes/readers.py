@@ -147,8 +147,9 @@ class PlainReader(_CallReader):
     def subtracts(self) -> bool:
         """Whether windows may be taken as differences of sums. Computing the aggregates then cannot fail."""
         exact = all(partial.subtractable and len(partial.dtypes) == 1 for partial in self.reading.partials)
-        whole = all(call.argument is None or pa.types.is_integer(call.argument.type) for call in self.calls)
-        return exact and whole and not self.reading.window.unbounded
+        sums = [call.argument for call in self.calls if call.function != "count" and call.argument is not None]
+        is_whole = all(pa.types.is_integer(argument.type) for argument in sums)
+        return exact and is_whole and not self.reading.window.unbounded
 
     @cached_property
     def bound(self) -> list[tuple[AggregateCall, LoweredAggregate]]:

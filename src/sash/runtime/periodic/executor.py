@@ -24,6 +24,7 @@ from sash.runtime.answers.answer import Answer
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome
 from sash.runtime.periodic.pane_group import PaneGroup
 
+# By the interpreter itself: an execution asks this of each of its queries.
 _is_simple = attrgetter("compiled.is_simple")
 
 
@@ -211,8 +212,8 @@ class JointAnswers:
         self._queries = queries
         self.outcome = outcome
         # Queries that ask the same share a part of an execution, and so its table. A composition of several parts is
-        # made for a leader, and its followers get the same table.
-        self._led: dict[str, list[ActiveQuery]] | None = None
+        # made for a leader, and its followers get the same table: by the name of the leader.
+        self._led: dict[str, list[ActiveQuery]] = {}
         if not all(map(_is_simple, queries)):
             self._led = {same[0].name: same for same in self._home.schedule.led(queries).values()}
             queries = [same[0] for same in self._led.values()]
@@ -244,7 +245,7 @@ class JointAnswers:
         self._execution.freeze(build=True)
 
     def plan_ahead(self) -> bool:
-        """Whether some panes can be read before the time of the answers is known (see `synopses.ahead`)."""
+        """Whether some panes can be read before the time of the answers is known (see `panes.ahead`)."""
         return self._execution.plan_ahead()
 
     def read_ahead(self) -> None:
@@ -270,11 +271,11 @@ class JointAnswers:
         number = self.as_of if self._home.name.by_rows else None
         scheduled: dict[int | None, bool] = {}
         for leader, table in self._execution.tables():
-            for active in (leader,) if self._led is None else self._led[leader.name]:
+            make = Answer.pending if isinstance(table, PendingTable) else Answer
+            for active in self._led.get(leader.name, (leader,)):
                 name, slide = active.name, active.compiled.slide
                 if slide not in scheduled:
                     scheduled[slide] = clock.is_multiple(slide, self.as_of)
-                make = Answer.pending if isinstance(table, PendingTable) else Answer
                 yield make(name, moment, complete[name], scheduled[slide], table, number)
-        for name in self.outcome.failed.keys() & (self._led or {}).keys():
-            self.outcome.failed |= {active.name: self.outcome.failed[name] for active in (self._led or {})[name]}
+        for name in self.outcome.failed.keys() & self._led.keys():
+            self.outcome.failed |= {active.name: self.outcome.failed[name] for active in self._led[name]}
