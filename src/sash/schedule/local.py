@@ -181,11 +181,11 @@ class LocalScheduler:
         """The tasks were executed; a task that was removed meanwhile is skipped."""
         self._plan()
         self._repaid = any(due.task.exactly and not due.on_time for due in execution.tasks)
-        for due in execution.tasks:
-            subgroup = self._find(due.task.key)
-            if subgroup is not None and not subgroup.members.keys().isdisjoint(due.task.members):
-                subgroup.executed(execution.as_of)
-                self._enqueue(subgroup)
+        found = [(self._find(due.task.key), due.task.members) for due in execution.tasks]
+        executed = [each for each, members in found if each is not None and not each.members.keys().isdisjoint(members)]
+        if executed:
+            self._groups[execution.group].executed(executed, execution.as_of)
+            self._promote(execution.group)
 
     def postpone(self, task: Task, until: Micros) -> None:
         """Let a task rest if all its members rest: its next deadline is its least own multiple at or after `until`.

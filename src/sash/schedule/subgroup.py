@@ -5,7 +5,7 @@ Thesis, section 8.4.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -188,6 +188,8 @@ class ScheduleGroup:
 
     def __init__(self) -> None:
         self.subgroups: dict[TaskKey, SubGroup] = {}
+        # The blocks of the plan that have several sub-groups, by the key of each of their sub-groups.
+        self._blocks: dict[TaskKey, list[SubGroup]] = {}
         self._changed: set[TaskKey] = set()
         self._queue: DeadlineQueue[TaskKey] = DeadlineQueue()
 
@@ -197,7 +199,9 @@ class ScheduleGroup:
         return self.subgroups.setdefault(key, SubGroup(key))
 
     def drop(self, key: TaskKey) -> None:
-        del self.subgroups[key]
+        subgroup = self.subgroups.pop(key)
+        if key in self._blocks:
+            self._blocks.pop(key).remove(subgroup)
         self._changed.discard(key)
         self._queue.discard(key)
 
@@ -222,10 +226,20 @@ class ScheduleGroup:
             if self.subgroups[key].as_of(now) == chosen.as_of(now):
                 yield self.subgroups[key]
 
+    def executed(self, subgroups: Sequence[SubGroup], as_of: Micros) -> None:
+        """These sub-groups were executed together; a sub-group that has left its block meanwhile returns to it."""
+        for each in subgroups:
+            each.executed(as_of)
+        for block in {id(block): block for each in subgroups if (block := self._blocks.get(each.key))}.values():
+            self._bring_in_step(each for each in block if each.deadline > as_of)
+        for each in subgroups:
+            self.enqueue(each)
+
     def plan(self, policy: Policy, now: Micros | None) -> None:
         """Let the policy assign periods anew, after any number of changes.
 
-        When they differ, the group's tasks get back in step with each other after their next executions.
+        Sub-groups with the same period are a block (8.4.4): one deadline, the earliest of theirs, and one execution.
+        When periods differ from those before, the blocks return to their multiples after their next executions.
         """
         for key in self._changed:
             self.subgroups[key].summarise()
@@ -236,4 +250,25 @@ class ScheduleGroup:
         for each, period in zip(subgroups, periods, strict=True):
             each.assign(period, now)
             each.astray = each.astray or (differs and not each.key.exactly)
+        self._form_blocks(subgroups)
+        for each in subgroups:
             self.enqueue(each)
+
+    def _form_blocks(self, subgroups: Iterable[SubGroup]) -> None:
+        together: dict[tuple[Micros, Micros], list[SubGroup]] = {}
+        for each in subgroups:
+            if not each.key.exactly:
+                together.setdefault((each.period, each.key.offset), []).append(each)
+        blocks = [block for block in together.values() if len(block) > 1]
+        self._blocks = {each.key: block for block in blocks for each in block}
+        for block in blocks:
+            self._bring_in_step(block)
+
+    def _bring_in_step(self, block: Iterable[SubGroup]) -> None:
+        """Give sub-groups of one block the earliest of their deadlines; so none is due later than promised."""
+        waiting = [each for each in block if not (each.resting or each.under_way)]
+        earliest = min((each.deadline for each in waiting), default=0)
+        for each in waiting:
+            if each.deadline != earliest:
+                each.deadline = earliest
+                self.enqueue(each)
