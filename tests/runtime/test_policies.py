@@ -26,7 +26,6 @@ from tests.support.journal import reread
 from tests.support.oracle import same_rows
 from tests.support.streams import START, Registered, batches, query_sets, stream, to_table
 
-
 # Policies that execute some queries more often than they ask for.
 MOVING = [name for name in POLICIES if name == "aggressive" or name.startswith("hybrid")]
 
