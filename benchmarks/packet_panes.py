@@ -86,8 +86,12 @@ def _lifted(partial: Partial, packets: dict[str, Ints], places: Ints, counts: In
     """Nothing is NULL here, so the number of values of a column is that of the rows."""
     if partial.kind in ("rows", "count"):
         return counts
-    if partial.kind != "sum" or partial.argument is None or partial.predicate is not None:
-        raise NotImplementedError(f"these passes have counts and sums only, not {partial.signature}")
+    if partial.kind not in ("sum", "max") or partial.argument is None or partial.predicate is not None:
+        raise NotImplementedError(f"these passes have counts, sums and maxima only, not {partial.signature}")
+    if partial.kind == "max":
+        greatest = np.full(len(counts), np.iinfo(np.int64).min)
+        np.maximum.at(greatest, places, packets[partial.argument.sql])
+        return greatest
     return np.bincount(places, weights=packets[partial.argument.sql]).astype(np.int64)
 
 

@@ -20,6 +20,7 @@ from papers import OUT
 FIGURES = (("low", "throughput"), ("low", "latency"), ("high", "throughput"), ("high", "latency"))
 UNITS = {"throughput": "re-executions per second", "latency": "extra updates"}
 BEST, BASE, CONSERVATIVE, WORST = "hybrid-late-pending", "hybrid", "conservative", "no-sharing"
+MEASURES = ("throughput", "latency", "moved")
 # By load, measure, policy and number of queries.
 Averages = dict[tuple[str, str, str, int], float]
 
@@ -28,8 +29,9 @@ def averages(results: dict[str, Any]) -> Averages:
     """Over the seeds."""
     found: dict[tuple[str, str, str, int], list[float]] = {}
     for cell in results["cells"]:
-        for measure in ("throughput", "latency", "demand"):
-            found.setdefault((cell["load"], measure, cell["policy"], cell["queries"]), []).append(cell[measure])
+        measured = {**cell, "moved": cell["moved"] / cell["tasks"]}
+        for measure in (*MEASURES, "demand"):
+            found.setdefault((cell["load"], measure, cell["policy"], cell["queries"]), []).append(measured[measure])
     return {key: fmean(values) for key, values in found.items()}
 
 
@@ -41,13 +43,14 @@ def tables(results: dict[str, Any]) -> None:
     """A table per load: throughput and latency of each policy, and how busy conservative is."""
     found, numbers = averages(results), sorted(_distinct(results, "queries"))
     for load in _distinct(results, "load"):
-        table = Table(title=f"{load} load, an update every {results['update_ms'][load]:g} ms: throughput, latency")
+        pace = f", an update every {results['update_ms'][load]:g} ms" if load in results["update_ms"] else ""
+        table = Table(title=f"{load} load{pace}: throughput, latency, share of sub-groups that are moved")
         table.add_column("policy")
         for number in numbers:
             table.add_column(f"{number} queries", justify="right")
         for policy in _distinct(results, "policy"):
-            rows = [(found[load, "throughput", policy, n], found[load, "latency", policy, n]) for n in numbers]
-            table.add_row(policy, *(f"{rate:,.1f}/s, {late:,.2f}" for rate, late in rows))
+            rows = [[found[load, measure, policy, n] for measure in MEASURES] for n in numbers]
+            table.add_row(policy, *(f"{rate:,.1f}/s, {late:,.2f}, {moved:.0%}" for rate, late, moved in rows))
         demands = [found[load, "demand", _distinct(results, "policy")[0], n] for n in numbers]
         table.add_row("conservative's demand / capacity", *(f"{demand:.2f}" for demand in demands))
         Console(width=140).print(table)
@@ -75,6 +78,15 @@ def claims(results: dict[str, Any]) -> Iterator[tuple[str, list[tuple[float, boo
     if "high" in loads and {BASE, BEST} <= set(policies):
         times = ratios("high", "throughput", BEST, BASE)
         yield "high: hybrid-late-pending's throughput is 2 times hybrid's", [(r, r >= 2) for r in times]
+    for load in (each for each in loads if each not in ("low", "high")):
+        if {BASE, CONSERVATIVE} <= set(policies):
+            times = ratios(load, "throughput", BASE, CONSERVATIVE)
+            yield f"{load}: hybrid's throughput is 1.6 times conservative's", [(r, r >= 1.6) for r in times]
+            times = ratios(load, "latency", BASE, CONSERVATIVE)
+            yield f"{load}: hybrid's latency is a fifth of conservative's", [(r, r <= 0.2) for r in times]
+        if {BASE, BEST} <= set(policies):
+            times = ratios(load, "throughput", BEST, BASE)
+            yield f"{load}: hybrid-late-pending's throughput is 2 times hybrid's", [(r, r >= 2) for r in times]
     if len(policies) > 1 and {BEST, WORST} <= set(policies):
         for load in loads:
             times = compared(load, "throughput", BEST, max)
