@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from sash.core.changes import UpdatePattern
-from sash.core.errors import CqlError
 from sash.core.time import format_duration
 from sash.plan.continuous import AUTO, NT, UPA, Node, inputs, is_stream, path_below, sampling_of, streams_of, windows
 from sash.plan.costs import cost, costs_by_kind
@@ -21,6 +20,7 @@ from sash.runtime.continuous.continuous_queries import PlanDecision
 from sash.runtime.continuous.join_layout import JoinLayout
 from sash.runtime.continuous.set_runtime import SetQuery
 from sash.runtime.explaining.explain_joins import explain_joins
+from sash.runtime.route import SelectDecision
 from sash.sharing.descriptions import SCANNED
 
 _NAMES = {"list": "L-INDEX", "tree": "T-INDEX", "hash": "H-INDEX", "unsorted": "UH-INDEX"}
@@ -68,16 +68,15 @@ _KINDS = {
 }
 
 
-def either(asked: Callable[[], str], registered: Callable[[], str]) -> str:
-    """Both explanations of a SELECT without SLIDE, or the only one."""
-    try:
-        question = asked()
-    except CqlError:
-        return registered()
-    try:
-        return f"{question}\n\nREGISTER QUERY .. AS would make it continuous:\n{registered()}"
-    except CqlError as error:
-        return f"{question}\n\nIt cannot be registered without SLIDE: {str(error).splitlines()[0]}"
+def explain_select(decision: SelectDecision, answer: str | None, explain_changes: Callable[[Node], str]) -> str:
+    """Both explanations of a SELECT without SLIDE, or the only one. `answer` explains the decision's answer."""
+    texts = [] if answer is None else [answer]
+    if decision.changes is not None:
+        heading = "REGISTER QUERY .. AS would make it continuous:\n" if texts else ""
+        texts.append(f"{heading}{explain_changes(decision.changes)}")
+    if decision.refusal is not None:
+        texts.append(f"It cannot be registered without SLIDE: {str(decision.refusal).splitlines()[0]}")
+    return "\n\n".join(texts)
 
 
 def explain_continuous(decision: PlanDecision) -> str:
