@@ -296,7 +296,7 @@ def test_explain_says_which_rules_decided_and_why(tmp_path: Path) -> None:
     assert line(found["ones"], "state of SUM") == "state of SUM of v: not shared: nobody keeps its data yet"
     assert line(found["both"], "rows where").endswith(
         "not stored, combined as (k = 1) + (k = 2) (SS4): "
-        "values per pane and group: 2 read in addition, 1e+03 written for a synopsis of its own"
+        "values per pane and group: 2 read in addition, 1e+03 written for its own synopsis"
     )
     sums = "the answer is SUM of v where k = 1 + SUM of v where k = 2"
     assert line(found["both"], "state of SUM") == f"state of SUM of v: shared (SS4): {sums}"

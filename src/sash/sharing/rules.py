@@ -132,7 +132,7 @@ def reuse_in_one_scan(queries: Queries, synopses: Synopses) -> Decision | None:
     *candidates, new = queries
     names = list(dict.fromkeys(query.id for query in candidates))
     computed = f"{listed(names)} {'are' if len(names) > 1 else 'is'} computed"
-    return Decision("CS7", True, f"while {computed}, what {new.id or THIS} needs over {windows_text(new)} is saved")
+    return Decision("CS7", True, f"while {computed}, values for {new.id or THIS} over {windows_text(new)} are saved")
 
 
 def _are_sums_and_counts(synopses: Synopses) -> bool:
