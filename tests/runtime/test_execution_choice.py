@@ -55,14 +55,14 @@ def test_explain_says_what_was_chosen_and_why(spark: Any, tmp_path: Path) -> Non
         assert "less for sorting" in before and "expected per second of event time: upa" in before
         assert "s 1,000 tuples per second (assumed), t 1,000 tuples per second (assumed)" in before
         assert "1 micro-batches per second (assumed)" in before
-        assert "Execution: upa, because nothing of its answer is ever taken back" in session.explain(
+        assert "Execution: upa, because its answer never takes rows back" in session.explain(
             f"REGISTER QUERY q AS {JOIN}"
         )
         session.sql("SET EXECUTION direct")
         assert "Execution: direct, because SET EXECUTION says so" in session.explain(f"REGISTER QUERY q AS {LARGE}")
         session.sql("SET EXECUTION auto")
         session.register(SMALL, name="small")
-        assert "as query 'small', which asks the same" in session.explain(f"REGISTER QUERY q AS {SMALL}")
+        assert "as query 'small', which is the same" in session.explain(f"REGISTER QUERY q AS {SMALL}")
         session.run()
         # Seven tuples per second: five minutes of them are few.
         after = session.explain(f"REGISTER QUERY q AS {LARGE}")

@@ -29,7 +29,7 @@ def test_the_order_is_shown_with_its_reasons() -> None:
         "  T.a: 1 tuples per second, 100 in the window, 100 values",
         "  S.a: 10 tuples per second, 1,000 in the window, 40 values",
     }
-    assert shown[-1] == "  the order is chosen anew in every micro-batch, from what is stored then"
+    assert shown[-1] == "  every micro-batch chooses the order again, by the tuples stored then"
 
 
 def test_joins_below_other_operators_are_found() -> None:
@@ -48,11 +48,11 @@ def test_every_input_of_a_chain_has_its_own_order() -> None:
     shown = explain_joins(join, known, "upa")
     # 10 tuples of S meet 1 of T each, one of T meets 10 of S or of U each, 5 of U meet 2 of T each.
     assert shown == [
-        f"{join.describe()}: 30 combinations of some inputs gone through per second, 30 as written, none is stored",
+        f"{join.describe()}: 30 partial combinations visited per second, 30 as written, none is stored",
         "  S probes T, U: 10 tuples per second, 100 in the window, 10 values of S.a",
         "  T probes S, U: 1 tuples per second, 10 in the window, 10 values of T.a, 5 values of T.b",
         "  U probes T, S: 5 tuples per second, 50 in the window, 5 values of U.b",
-        "  the order is chosen anew in every micro-batch, from what is stored then",
+        "  every micro-batch chooses the order again, by the tuples stored then",
     ]
 
 
@@ -64,9 +64,7 @@ def test_a_star_that_is_written_in_a_bad_order() -> None:
     )
     shown = explain_joins(MultiJoin(sides, (("T.a", "S.a", None), ("T.b", None, "U.b"))), known, "upa")
     # 20 tuples of S meet 10 of T each, one of U meets 10; 10 of T meet 1 of U each, or 20 of S.
-    assert shown[0].endswith(
-        ": 220 combinations of some inputs gone through per second, 410 as written, none is stored"
-    )
+    assert shown[0].endswith(": 220 partial combinations visited per second, 410 as written, none is stored")
     assert shown[1] == ("  T probes U, S: 10 tuples per second, 100 in the window, 10 values of T.a, 10 values of T.b")
 
 

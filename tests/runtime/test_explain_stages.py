@@ -27,7 +27,7 @@ def test_one_bucket_says_so() -> None:
     total = explain_plan(GroupBy(JOIN, (), COUNT))
     assert "    Exchange into one bucket" in total and total[-1] == "  2  one bucket"
     assert explain_plan(JOIN)[-1] == "On Spark: buckets by S.a, T.a"
-    alone = "On Spark: one bucket, because no column is a key of all that is compared"
+    alone = "On Spark: one bucket, because no column is a key of all compared inputs"
     assert explain_plan(window("S", RowWindow(3)))[-1] == alone
 
 
@@ -38,4 +38,4 @@ def test_copies_in_every_bucket_are_shown() -> None:
     # There are far more tuples of S to copy than groups.
     exchanged = explain_plan(fuse_joins(Join(JOIN, counts, (("T.b", "n"),)), Statistics(rates={"s": 1e12})))
     assert "    Exchange to every bucket" in exchanged
-    assert exchanged[-1] == "  2  buckets by S.a, T.a; every bucket has what is exchanged to all"
+    assert exchanged[-1] == "  2  buckets by S.a, T.a; every bucket has the exchanged changes"

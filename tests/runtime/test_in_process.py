@@ -358,8 +358,8 @@ def test_threads_ask_while_the_window_slides(level: str, revise: bool, texts: li
     ("text", "way", "sliding"),
     [
         (EXACT, "sub-window by sub-window over the stored rows", "taken back"),
-        (EXTREMES, "sub-window by sub-window over the stored rows", "begun again, for MIN(v) cannot be taken back"),
-        (FLOATS, "sub-window by sub-window over the stored rows", "begun again, for SUM(x) cannot be taken back"),
+        (EXTREMES, "sub-window by sub-window over the stored rows", "restarted, because MIN(v) cannot be taken back"),
+        (FLOATS, "sub-window by sub-window over the stored rows", "restarted, because SUM(x) cannot be taken back"),
         ("SELECT MAX(g) AS m FROM s [WINDOW 8 sec]", "by a pass on Spark over the stored rows", "dropped before Spark"),
     ],
 )
@@ -367,4 +367,4 @@ def test_explain_says_which_way_it_goes(text: str, way: str, sliding: str) -> No
     declared = stream(keep=WINDOW * SECOND)
     shown = explaining.explain(compiled(text, declared), StreamRuntime(declared, Settings()))
     assert f"One-time: {way} (KEEP 8 sec)" in shown
-    assert f"if something that was read leaves the window: {sliding}" in shown
+    assert f"if a sub-window that was read leaves the window: {sliding}" in shown

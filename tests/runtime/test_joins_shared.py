@@ -132,7 +132,7 @@ def test_explain_says_from_which_synopsis_and_with_whom(spark: Any, tmp_path: Pa
     feed(tmp_path, 0, 1)
     with open_session(spark, tmp_path) as session:
         alone = session.explain(QUERIES["thesis"])
-        assert "answered at the multiples of 1 sec" in alone and "nobody shares it yet" in alone
+        assert "answered at the multiples of 1 sec" in alone and "not shared yet" in alone
         assert "Answered from a join synopsis over 3 and 4 panes of 1 sec" in alone and "per interval" in alone
         session.register(QUERIES["equal"], name="equal")
         session.register(QUERIES["groups"], name="groups")
@@ -140,7 +140,7 @@ def test_explain_says_from_which_synopsis_and_with_whom(spark: Any, tmp_path: Pa
         assert "One join over windows of 4 sec and 4 sec: shared with equal, groups" in shared
         session.sql("SET EXECUTION nt")
         alone = session.explain(QUERIES["thesis"])
-        assert "join synopsis" not in alone and "SET EXECUTION nt gives it a plan of its own" in alone
+        assert "join synopsis" not in alone and "SET EXECUTION nt gives it its own plan" in alone
         session.register(QUERIES["thesis"], name="own")
         assert session.stats()["plans"] == 2
 
@@ -236,7 +236,7 @@ def test_explain_says_why_a_join_is_not_shared(spark: Any, tmp_path: Path) -> No
             asked = 8 if "8 sec" in text else 2
             assert f"One join over windows of {asked} sec" in session.explain(text)
             assert f"not shared with q: {why}" in session.explain(text), text
-        assert "nobody shares it yet" in session.explain(over(2, 4, 2, "COUNT(*) AS n", where="s.v = t.v"))
+        assert "not shared yet" in session.explain(over(2, 4, 2, "COUNT(*) AS n", where="s.v = t.v"))
         swapped = "SELECT y.g, MAX(x.v) AS x FROM t [RANGE 4 sec SLIDE 2 sec] y, s [RANGE 2 sec SLIDE 2 sec] x"
         assert "shared with q" in session.explain(f"{swapped} WHERE y.k = x.k GROUP BY y.g")
 

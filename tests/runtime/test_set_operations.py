@@ -211,7 +211,7 @@ def test_explain_says_which_index_with_two_counts(spark: Any, tmp_path: Path) ->
             "  first count: Window s [WINDOW 3 sec SLIDE 2 sec], 3 panes, Project s.v AS v",
             "  second count: Window t [WINDOW 4 sec SLIDE 2 sec] where g = 'x' AND v > 3, 4 panes, Project t.v AS v",
             "On Spark: the values of each pane of 1 sec are counted; no tuple leaves it",
-            "Nobody shares it yet",
+            "Not shared yet",
         ]
         session.register(QUERIES["where"], name="one")
         assert "Shared with one" in session.explain(QUERIES["where"])

@@ -271,7 +271,7 @@ def test_who_is_read_first_and_by_what(streams: dict[str, Running]) -> None:
             "SELECT a.id FROM s [WINDOW 6 sec] a JOIN t [WINDOW 6 sec] b ON a.k = b.k WHERE a.k = 7",
             [
                 f"k = 7: found by {INDEX}",
-                f"k = _window_0.k: {INDEX}, is probed with those of _window_0; with too many of them, every row",
+                f"k = _window_0.k: {INDEX}, is probed with those of _window_0; with too many values, every row",
             ],
         ),
         (

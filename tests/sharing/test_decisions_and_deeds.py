@@ -150,7 +150,7 @@ def check_state(story: Story, name: str, said: Said, before: dict[str, set[str]]
         for partial in partials.split(", "):
             assert (partial in known, partial in now) == {"new": (False, True), "shared": (True, True),
                                                          "not": (False, False)}[how.split()[0]], partial  # fmt: skip
-    parts = re.search(r"put together as \((.*)\) \(SS4\)", said.text)
+    parts = re.search(r"combined as \((.*)\) \(SS4\)", said.text)
     assert table["covered"].get(name, []) == ([] if parts is None else re.split(r"\) [+-] \(", parts[1]))
     assert ("SS4" in said.named) == (name in table["covered"])
     for what, decision in said.rules.items():
@@ -339,7 +339,7 @@ def test_explain_names_the_rows_where_panes_came_later_than_the_window() -> None
     session.register("SELECT k, SUM(v) AS t FROM s [WINDOW 20 sec SLIDE 5 sec] GROUP BY k", "late")
     question = "SELECT k, SUM(v) AS t FROM s [WINDOW 20 sec] GROUP BY k"
     for seconds, way in (
-        (range(11, 22), "over the stored rows (KEEP 40 sec), as panes came later than the beginning of its window"),
+        (range(11, 22), "over the stored rows (KEEP 40 sec), because panes begin later than its window"),
         (range(22, 42), "answered from pane table s by (k)"),
     ):
         session.push("s", tuples(*((second, 1, 1) for second in seconds)))

@@ -152,7 +152,7 @@ def candidates(name: str) -> None:
     decisions = [candidate_decision(case) for case in inputs(name)["cases"]]
     check_computed(name, decisions)
     if (saved := expected(name).get("saved_for_new_query")) is not None:
-        assert f"{saved['max_over_window']} sec is saved" in decisions[saved["case"]].reason
+        assert f"{saved['max_over_window']} sec are saved" in decisions[saved["case"]].reason
 
 
 def candidate_decision(case: dict[str, Any]) -> Decision:

@@ -295,8 +295,8 @@ def test_explain_says_which_rules_decided_and_why(tmp_path: Path) -> None:
     )
     assert line(found["ones"], "state of SUM") == "state of SUM of v: not shared: nobody keeps its data yet"
     assert line(found["both"], "rows where").endswith(
-        "not stored, put together as (k = 1) + (k = 2) (SS4): "
-        "values per pane and group: 2 read in addition, 1e+03 written for a synopsis of its own"
+        "not stored, combined as (k = 1) + (k = 2) (SS4): "
+        "values per pane and group: 2 read in addition, 1e+03 written for its own synopsis"
     )
     sums = "the answer is SUM of v where k = 1 + SUM of v where k = 2"
     assert line(found["both"], "state of SUM") == f"state of SUM of v: shared (SS4): {sums}"
@@ -304,7 +304,7 @@ def test_explain_says_which_rules_decided_and_why(tmp_path: Path) -> None:
     assert line(found["longer"], "state of SUM").startswith("state of SUM of v: shared (SS1)")
     assert line(found["longer"], "panes are kept") == "panes are kept longer for it: 20 sec instead of 10 sec"
     assert line(found["slower"], "output") == "output: shared (CS8): ones is the same query and computed every 5 sec"
-    schedule = "answered with ones, every 5 sec (CS8); should that end, every 15 sec"
+    schedule = "answered with ones, every 5 sec (CS8); without ones, every 15 sec"
     assert line(found["slower"], "Schedule") == f"Schedule: policy hybrid-late-pending, {schedule}"
 
 

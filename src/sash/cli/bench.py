@@ -21,12 +21,12 @@ _PREFIX = "run_"
 
 def bench(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(help="Which benchmark; without it they are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Without a name, all benchmarks are listed.")] = None,
 ) -> None:
     """Run a benchmark, or list them.
 
-    What follows NAME is passed on: sash bench multi_query --queries 240.
-    Benchmarks are part of the source checkout only.
+    Arguments behind NAME go to the benchmark: sash bench multi_query --queries 240.
+    Only a source checkout has benchmarks.
     """
     with reporting_errors():
         root = checkout()

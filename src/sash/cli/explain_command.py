@@ -29,8 +29,8 @@ def explain(
 ) -> None:
     """Explain every query of a script, with the script's other queries as its neighbours.
 
-    Shows the plan, the pane table and synopsis that a query reads, with whom it shares them, and the expected cost.
-    No source is read. Spark is started only when a stream leaves its columns to the source.
+    Shows the plan, the pane table and synopsis that a query reads, the queries that share them, and the expected cost.
+    No source is read. Spark is started only if a stream does not declare its columns.
     """
     messages = stderr_console()
     with reporting_errors(place(script)), logging_to(messages.print):

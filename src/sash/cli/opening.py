@@ -55,14 +55,15 @@ Policy = Annotated[str, typer.Option(metavar="NAME", help=f"When queries run: {'
 SharePredicates = Annotated[
     str,
     typer.Option(
-        metavar="MODE", help=f"Whether a WHERE is answered from those of its terms: {', '.join(PREDICATE_SHARING)}."
+        metavar="MODE",
+        help=f"Whether a WHERE may be answered from its terms: {', '.join(PREDICATE_SHARING)}.",
     ),
 ]
 Packages = Annotated[
     str,
     typer.Option(
         metavar="NAMES",
-        help="Connectors that Spark is to fetch, with commas between them: kafka, or Maven coordinates.",
+        help="Connectors for Spark to fetch, separated by commas: kafka, or Maven coordinates.",
     ),
 ]
 

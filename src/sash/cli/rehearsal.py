@@ -10,15 +10,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery, Table
-from sash.core.errors import CqlError, SashError
+from sash.core.errors import SashError
 from sash.plan.continuous import AUTO, Node, streams_of
 from sash.runtime.commands.archive_commands import declared_archive
 from sash.runtime.commands.declare import declared_stream
 from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
 from sash.runtime.continuous.continuous_queries import unmeasured
-from sash.runtime.explaining.explain_continuous import either, explain_continuous
+from sash.runtime.explaining.explain_continuous import explain_continuous, explain_select
 from sash.runtime.explaining.explain_stored import explain_rows
-from sash.runtime.route import is_continuous, question_of, route, stored_question
+from sash.runtime.route import SelectDecision, decide_select, question_of, route
 from sash.sql import (
     SCRIPTS,
     AlterArchive,
@@ -36,18 +36,15 @@ from sash.sql import (
     Explain,
     Insert,
     RegisterQuery,
-    Select,
     SelectStatement,
     SetExecution,
     ShowArchives,
     ShowIndexes,
     ShowTables,
     Statement,
-    StoredQuestion,
     Update,
     bind,
     bind_change,
-    has_slide,
     parse_script,
     plan_changes,
 )
@@ -155,17 +152,17 @@ class Rehearsal:
             case DropArchive(name=name):
                 self.catalog.drop_archive(name)
             case SelectStatement(select=select):
-                self._ask(statement, select)
+                self._explain(statement, SelectDecision(question_of(select, self.catalog)))
             case SetExecution(strategy=strategy):
                 self.execution = strategy
-            case Explain():
-                self._explain(statement)
+            case Explain(select=select):
+                self._explain(statement, decide_select(select, self.catalog))
 
     def _register(self, statement: RegisterQuery) -> None:
         name, text, bound = statement.name, statement.select.text, bind(statement.select, self.catalog)
         routed = route(bound, self.execution)
         if routed.changes is not None:
-            self.explained[name] = explain_continuous(unmeasured(routed.changes, self.execution))
+            self.explained[name] = self._explain_continuous(routed.changes)
             streams = streams_of(routed.changes)
             self.catalog.add_query(RegisteredQuery(name, text, streams[0], streams=streams, route=routed.route))
             return
@@ -176,27 +173,16 @@ class Rehearsal:
     def _plan_of(self, query: RegisteredQuery) -> Node:
         return plan_changes(bind(as_select(query.text), self.catalog))
 
-    def _ask(self, statement: Statement, select: Select) -> None:
-        question = question_of(select, self.catalog)
-        if isinstance(question, StoredQuestion):
-            self.explained[title(statement)] = explain_rows(question)
+    def _explain(self, statement: Statement, decision: SelectDecision) -> None:
+        """What panes answer is explained later, with the queries that the script registers after it."""
+        if isinstance(decision.answer, CompiledQuery):
+            self.questions.append((statement, decision.answer))
         else:
-            self.questions.append((statement, question))
+            answer = None if decision.answer is None else explain_rows(decision.answer)
+            self.explained[title(statement)] = explain_select(decision, answer, self._explain_continuous)
 
-    def _explain(self, statement: Explain) -> None:
-        """A question if it can be one, else a continuous query."""
-        bound = None
-        try:
-            bound = bind(statement.select, self.catalog)
-            self.questions.append((statement, compile_panes(bound, one_time=not has_slide(statement.select))))
-        except CqlError:
-            if bound is None or not is_continuous(bound):
-                self.explained[title(statement)] = explain_rows(stored_question(statement.select, self.catalog))
-                return
-            self.explained[title(statement)] = either(
-                lambda: explain_rows(stored_question(statement.select, self.catalog)),
-                lambda: explain_continuous(unmeasured(plan_changes(bound), self.execution)),
-            )
+    def _explain_continuous(self, plan: Node) -> str:
+        return explain_continuous(unmeasured(plan, self.execution))
 
 
 def declares_all_columns(statements: Sequence[Statement]) -> bool:

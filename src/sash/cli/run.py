@@ -1,7 +1,7 @@
-"""`sash run`: execute a script, then read its streams, to the end of what is there or live.
+"""`sash run`: execute a script, then read its streams: all that the sources have now, or live.
 
-Statements are executed in order. A one-time SELECT asks the live windows, which are empty until data have been
-read: before one, the streams are drained as they stand then, which also closes their last panes.
+Statements are executed in order. A one-time SELECT asks the live windows, which are empty at first. So before a
+one-time SELECT the streams are drained, which also closes their last panes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def run(
     json: Annotated[
         bool, typer.Option("--json", help="Print each answer as a line of JSON, and nothing else.")
     ] = False,
-    rows: Annotated[int, typer.Option(min=0, help="Print at most so many rows of an answer.")] = 20,
+    rows: Annotated[int, typer.Option(min=0, help="The most rows of an answer to print.")] = 20,
     trigger: Trigger = "1 sec",
     policy: Policy = DEFAULT_POLICY,
     share_predicates: SharePredicates = "auto",
@@ -78,10 +78,10 @@ def run(
 ) -> None:
     """Execute a script of statements and run its queries.
 
-    Statements are executed in order. Before a one-time SELECT the streams are drained, so that there is something
-    to ask. At the end each query's last answer is printed.
+    Statements are executed in order. Before a one-time SELECT the streams are drained, to fill the windows.
+    At the end the last answer of each query is printed.
 
-    Exit codes: 0 done, 1 an error in the script or a query that failed, 2 usage.
+    Exit codes: 0 done, 1 an error in the script or a failed query, 2 usage.
     """
     messages = stderr_console(quiet or json)
     with reporting_errors(place(script)), logging_to(stderr_console().print):

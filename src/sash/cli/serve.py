@@ -58,13 +58,13 @@ _ROWS = 20
 
 def serve(
     script: Script,
-    host: Annotated[str, typer.Option(help="Where to listen; other machines can reach any but a loopback address.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any that is free.")] = 8642,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on. Other machines cannot reach a loopback address.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any free port.")] = 8642,
     token: Annotated[
         str | None,
-        typer.Option(envvar="SASH_TOKEN", help="What clients have to show. Needed where other machines can come."),
+        typer.Option(envvar="SASH_TOKEN", help="Clients must send this token. Only a loopback host needs none."),
     ] = None,
     until_drained: Annotated[
         bool, typer.Option("--until-drained", help="Read what the sources have now, then only answer questions.")
@@ -77,17 +77,15 @@ def serve(
     packages: Packages = "",
     refresh_when_idle: RefreshWhenIdle = False,
     max_seconds: Annotated[float, typer.Option(min=0.001, help="How long a one-time question may take.")] = 60.0,
-    max_questions: Annotated[int, typer.Option(min=1, help="How many are answered at once.")] = 4,
-    max_rows: Annotated[int, typer.Option(min=1, help="How many rows of an answer are given out.")] = 100_000,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No messages but errors; the address is printed.")
-    ] = False,
+    max_questions: Annotated[int, typer.Option(min=1, help="How many questions are answered at once.")] = 4,
+    max_rows: Annotated[int, typer.Option(min=1, help="The most rows of an answer.")] = 100_000,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the address and errors.")] = False,
 ) -> None:
     """Execute a script, run its queries live, and answer over HTTP until Ctrl-C.
 
-    /docs describes the API. A one-time SELECT of the script is left out: clients ask.
+    /docs describes the API. One-time SELECTs of the script are left out; clients can ask them.
 
-    Exit codes: 0 stopped, 1 an error in the script or a stream that failed, 2 usage.
+    Exit codes: 0 stopped, 1 an error in the script or a failed stream, 2 usage.
     """
     messages = stderr_console(quiet)
     with reporting_errors(place(script)), logging_to(stderr_console().print):

@@ -11,6 +11,8 @@
                           ├─ columns, constants, machine numbers; rows in memory ──► the process
                           └─ anything else ────────────────────────────────────────► Spark
 
+    EXPLAIN       decide_select: what a SELECT is when it is asked, and when it is registered
+
 A SELECT that nothing answers is refused here, by a CqlError: its word, the way out, and a code where programs need one.
 The catalog stores the route of a registered query, and everybody reads it there: the route is not derived again from
 what a query looks like. The route of a question is a value, too: the question is answered by it, and EXPLAIN prints it.
@@ -144,6 +146,40 @@ def route_plan(plan: Node, execution: str) -> Route:
     if asked is not None and (is_free or asked.groups is not None) and can_be_indexed(asked.type):
         return Route.SETS
     return Route.CHANGES
+
+
+@dataclass(frozen=True)
+class SelectDecision:
+    """What a SELECT is to EXPLAIN: an answer of panes or of Spark, a continuous plan, or both.
+
+    `refusal` says why a question without SLIDE cannot be registered.
+    """
+
+    answer: CompiledQuery | StoredQuestion | None = None
+    changes: Node | None = None
+    refusal: CqlError | None = None
+
+
+def decide_select(select: Select, catalog: Catalog) -> SelectDecision:
+    """Decide for EXPLAIN. A SELECT without SLIDE may be a question when it is asked, and a continuous query when it is
+    registered.
+    """
+    try:
+        bound = bind(select, catalog)
+    except CqlError as error:
+        if has_slide(select):
+            raise
+        return SelectDecision(question_of_rows(select, catalog, error))
+    if not is_continuous(bound):
+        return SelectDecision(compile_panes(bound) if has_slide(select) else question_of_bound(bound, catalog))
+    try:
+        question = question_of_bound(bound, catalog)
+    except CqlError:
+        return SelectDecision(changes=plan_changes(bound))
+    try:
+        return SelectDecision(question, plan_changes(bound))
+    except CqlError as error:
+        return SelectDecision(question, refusal=error)
 
 
 def question_of(select: Select, catalog: Catalog, mark: str = "") -> CompiledQuery | StoredQuestion:

@@ -275,7 +275,7 @@ def share_state(reading: Reading, needs: Sequence[Need], stored: StoredPartials,
         return StateSharing(None, reason, False, _alone(needs, stored, load.pane, dict(others)))
     covered = _covered(covers[0], usable)
     extra, own = _costs(reading, covered, load)
-    costs = f"values per pane and group: {extra:.3g} read in addition, {own:.3g} written for a synopsis of its own"
+    costs = f"values per pane and group: {extra:.3g} read in addition, {own:.3g} written for its own synopsis"
     if mode == "always" or (mode == "auto" and extra <= own):
         return StateSharing(covered, costs, True, tuple((part.text, decision) for part, decision in others))
     reason = "share_predicates is 'never'" if mode == "never" else costs

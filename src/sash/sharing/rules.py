@@ -63,7 +63,7 @@ THIS = "this query"
 def shares_output(registered: QueryDescription, new: QueryDescription) -> Decision:
     """CS8: an identical query whose period is not shorter gets the output of the registered one."""
     if replace(new, id=registered.id, slide=registered.slide) != registered:
-        return Decision("CS8", False, f"{new.id or THIS} asks something else than {registered.id}")
+        return Decision("CS8", False, f"{new.id or THIS} is not the same query as {registered.id}")
     own, other = (length_text(query.slide, query.by_rows) for query in (new, registered))
     if new.slide < registered.slide:
         return Decision("CS8", False, f"{registered.id} is computed every {other}, {new.id or THIS} is due every {own}")
@@ -132,7 +132,7 @@ def reuse_in_one_scan(queries: Queries, synopses: Synopses) -> Decision | None:
     *candidates, new = queries
     names = list(dict.fromkeys(query.id for query in candidates))
     computed = f"{listed(names)} {'are' if len(names) > 1 else 'is'} computed"
-    return Decision("CS7", True, f"while {computed}, what {new.id or THIS} needs over {windows_text(new)} is saved")
+    return Decision("CS7", True, f"while {computed}, values for {new.id or THIS} over {windows_text(new)} are saved")
 
 
 def _are_sums_and_counts(synopses: Synopses) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.core.errors import CqlError, QueryFailedError, QuestionStoppedError, SashError
+from sash.core.errors import QueryFailedError, QuestionStoppedError, SashError
 from sash.core.stopping import QUESTION, Cancellation, check_question
 from sash.isolation import Isolation
 from sash.plan.continuous import Node
@@ -31,18 +31,10 @@ from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import CompiledQuery, compile_panes
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.explaining import explain as explaining
-from sash.runtime.explaining.explain_continuous import either, explain_continuous
+from sash.runtime.explaining.explain_continuous import explain_continuous, explain_select
 from sash.runtime.explaining.explain_stored import explain_rows
 from sash.runtime.periodic.onetime import PaneLookup, look_up, stamped
-from sash.runtime.route import (
-    RowsBehind,
-    is_continuous,
-    question_of,
-    question_of_bound,
-    question_of_rows,
-    route,
-    rows_behind,
-)
+from sash.runtime.route import RowsBehind, decide_select, question_of, route, rows_behind
 from sash.runtime.stored.stored_indexes import KeptIndexes
 from sash.runtime.stored.stored_window import PRIORITY
 from sash.runtime.streams.running_stream import RunningStream
@@ -55,8 +47,6 @@ from sash.sql import (
     Statement,
     StoredQuestion,
     bind,
-    has_slide,
-    plan_changes,
 )
 
 
@@ -176,38 +166,20 @@ class Questions:
     def _explained(self, statement: Statement) -> str:
         match statement:
             case RegisterQuery(name=name, select=select, synopsis=synopsis):
-                bound = self._bound(select)
+                with self._shared.lock:
+                    bound = bind(select, self._shared.catalog)
                 routed = route(bound, self._queries.execution)
                 if routed.changes is not None:
                     return self._explain_continuous(routed.changes)
                 return self._explain_registered(bound, name, synopsis)
             case Explain(select=select) | SelectStatement(select=select):
-                return self.explain_select(select)
+                with self._shared.lock:
+                    decision = decide_select(select, self._shared.catalog)
+                answer = None if decision.answer is None else self._explain_answer(decision.answer)
+                return explain_select(decision, answer, self._explain_continuous)
         raise SashError("EXPLAIN takes a SELECT")
 
-    def explain_select(self, select: Select) -> str:
-        try:
-            bound = self._bound(select)
-        except CqlError as error:
-            if has_slide(select):
-                raise
-            with self._shared.lock:
-                question = question_of_rows(select, self._shared.catalog, error)
-            return self._explain_question(question)
-        if is_continuous(bound):
-            return either(lambda: self._explain_bound(bound), lambda: self._explain_continuous(plan_changes(bound)))
-        return self._explain_answers(compile_panes(bound)) if has_slide(select) else self._explain_bound(bound)
-
-    def _bound(self, select: Select) -> BoundQuery:
-        with self._shared.lock:
-            return bind(select, self._shared.catalog)
-
-    def _explain_bound(self, bound: BoundQuery) -> str:
-        with self._shared.lock:
-            question = question_of_bound(bound, self._shared.catalog)
-        return self._explain_question(question)
-
-    def _explain_question(self, question: CompiledQuery | StoredQuestion) -> str:
+    def _explain_answer(self, question: CompiledQuery | StoredQuestion) -> str:
         if isinstance(question, StoredQuestion):
             return explain_rows(question, self._indexes_of, lambda name: self._on_spark.feed_of(name).archive.facts())
         return self._explain_answers(question)

@@ -105,9 +105,7 @@ def explain(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind | None
 
 
 def _shed_line(stream: Stream) -> str:
-    others = (
-        "the rest as of the tuples that are left" if stream.shed_approx else "averages as of the tuples that are left"
-    )
+    others = "other aggregates are of the kept tuples" if stream.shed_approx else "averages are of the kept tuples"
     return f"Overload: one tuple in {stream.shed} is kept; SUM and COUNT are scaled and have WITH BOUNDS, {others}"
 
 
@@ -135,7 +133,7 @@ class _Site:
         """The synopsis that answers the query here, and why."""
         group, query = self.group, self.active.compiled
         if query.synopsis is not None and (group.name.keys or query.synopsis != CLUSTER_PANES):
-            return SynopsisChoice(query.synopsis, "the query insists on it")
+            return SynopsisChoice(query.synopsis, "the query asks for it")
         if group.in_cluster:
             return SynopsisChoice(CLUSTER_PANES, "it has many groups, or a query says STORED IN CLUSTER")
         if group.wants_cluster:
@@ -150,7 +148,7 @@ def _one_time_lines(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehin
     names = list(dict.fromkeys(reading.table for reading in query.readings))
     lacks = [_what_panes_lack(query, name, runtime) for name in names]
     if way.refusal is None and not any(lacks) and _begin_too_late(query, runtime):
-        lacks = ["panes came later than the beginning of its window" for _ in names]
+        lacks = ["panes begin later than its window" for _ in names]
     lines = [
         _from_panes(runtime.groups[name], runtime.stream) if lack is None else _without_panes(runtime.stream, way, lack)
         for name, lack in zip(names, lacks, strict=True)
@@ -159,7 +157,7 @@ def _one_time_lines(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehin
         return lines
     lines += _sliding_lines(way)
     if way.index is not None:
-        lines.append(f"Rather than over the rows: from the {way.index.kind} index on {way.index.column}")
+        lines.append(f"Instead of the rows: the {way.index.kind} index on {way.index.column}")
     return lines
 
 
@@ -190,7 +188,7 @@ def _what_panes_lack(query: CompiledQuery, name: TableName, runtime: StreamRunti
 
 def _from_panes(group: PaneGroup, stream: Stream) -> str:
     table = f"pane table {stream.name} by {group.label}, panes of {_extent(group, group.clock.length)}"
-    return f"One-time: answered from {table}, as of the newest closed one"
+    return f"One-time: answered from {table}, as of the newest closed pane"
 
 
 def _without_panes(stream: Stream, way: RowsBehind, reason: str) -> str:
@@ -199,7 +197,7 @@ def _without_panes(stream: Stream, way: RowsBehind, reason: str) -> str:
     assert stream.keep is not None
     kept = f"KEEP {format_duration(stream.keep)}{' STORED IN CLUSTER' if stream.keep_in == CLUSTER else ''}"
     how = "sub-window by sub-window" if way.why_spark is None else "by a pass on Spark"
-    return f"One-time: {how} over the stored rows ({kept}), as {reason}"
+    return f"One-time: {how} over the stored rows ({kept}), because {reason}"
 
 
 def _sliding_lines(way: RowsBehind) -> list[str]:
@@ -207,9 +205,9 @@ def _sliding_lines(way: RowsBehind) -> list[str]:
     if way.why_spark is not None:
         return [f"  not sub-window by sub-window: {way.why_spark}", f"  {COLLECTED}"]
     if way.irreversible is not None:
-        again = f"begun again, for {way.irreversible} cannot be taken back"
-        return [f"  if something that was read leaves the window: {again}"]
-    return ["  if something that was read leaves the window: taken back"]
+        again = f"restarted, because {way.irreversible} cannot be taken back"
+        return [f"  if a sub-window that was read leaves the window: {again}"]
+    return ["  if a sub-window that was read leaves the window: taken back"]
 
 
 def _table_lines(site: _Site, stream: Stream) -> list[str]:
@@ -230,13 +228,13 @@ def _partial_lines(site: _Site, bound: BoundReading) -> list[str]:
         parts = " + ".join(f"({each})" for each in bound.covered.added)
         less = "".join(f" - ({each})" for each in bound.covered.subtracted)
         kinds = ", ".join(map(_partial_text, partials))
-        return [f"  {kinds}: not stored, put together as {parts}{less} (SS4): {sharing.reason}"]
+        return [f"  {kinds}: not stored, combined as {parts}{less} (SS4): {sharing.reason}"]
     lines = []
     for partial in partials:
         sharers = list(dict.fromkeys(name for name, other in site.others if partial in other.reading.partials))
         lines.append(f"  {_partial_text(partial)}: {f'shared with {_names(sharers)}' if sharers else 'new'}")
     if sharing.possible:
-        lines.append(f"  stored, though its terms are (SS4): {sharing.reason}")
+        lines.append(f"  stored, although its terms are stored (SS4): {sharing.reason}")
     return lines
 
 
@@ -316,7 +314,7 @@ def _schedule_lines(active: ActiveQuery, home: PaneGroup) -> list[str]:
     if leader is not active:
         assert leader.compiled.slide is not None
         answered = f"answered with {leader.name}, every {_extent(home, leader.compiled.slide)} (CS8)"
-        return [f"Schedule: {policy}, {answered}; should that end, every {period}"]
+        return [f"Schedule: {policy}, {answered}; without {leader.name}, every {period}"]
     task = home.schedule.local.task_of(active.name)
     same = [name for name in task.members if name != active.name]
     company = f"with {_names(same)}" if same else "alone in it"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from sash.core.changes import UpdatePattern
-from sash.core.errors import CqlError
 from sash.core.time import format_duration
 from sash.plan.continuous import AUTO, NT, UPA, Node, inputs, is_stream, path_below, sampling_of, streams_of, windows
 from sash.plan.costs import cost, costs_by_kind
@@ -21,6 +20,7 @@ from sash.runtime.continuous.continuous_queries import PlanDecision
 from sash.runtime.continuous.join_layout import JoinLayout
 from sash.runtime.continuous.set_runtime import SetQuery
 from sash.runtime.explaining.explain_joins import explain_joins
+from sash.runtime.route import SelectDecision
 from sash.sharing.descriptions import SCANNED
 
 _NAMES = {"list": "L-INDEX", "tree": "T-INDEX", "hash": "H-INDEX", "unsorted": "UH-INDEX"}
@@ -35,7 +35,7 @@ def explain_sets(asked: WindowedSet, mates: Sequence[str] = ()) -> Iterator[str]
     for side, name in zip(asked.sides, ("first", "second"), strict=True):
         yield f"  {name} count: {_window(side, asked.pane)}"
     yield f"On Spark: the values of each pane of {format_duration(asked.pane)} are counted; no tuple leaves it"
-    yield f"Shared with {', '.join(mates)}" if mates else "Nobody shares it yet"
+    yield f"Shared with {', '.join(mates)}" if mates else "Not shared yet"
 
 
 def _answer(asked: WindowedSet) -> str:
@@ -58,26 +58,25 @@ _PATTERNS = (
     "  STR  may be taken back: stored by its identity",
 )
 _KINDS = {
-    "tuples": "tuples that are taken and given",
+    "tuples": "tuples taken and given",
     "chunks": "writing chunks",
-    "passed": "going through state",
+    "passed": "reading state",
     "searched": "searching state",
-    "remade": "making state anew",
+    "remade": "rewriting state",
     "sorted": "sorting",
     "kept": "keeping windows",
 }
 
 
-def either(asked: Callable[[], str], registered: Callable[[], str]) -> str:
-    """Both explanations of a SELECT without SLIDE, or the only one."""
-    try:
-        question = asked()
-    except CqlError:
-        return registered()
-    try:
-        return f"{question}\n\nREGISTER QUERY .. AS would make it continuous:\n{registered()}"
-    except CqlError as error:
-        return f"{question}\n\nIt cannot be registered without SLIDE: {str(error).splitlines()[0]}"
+def explain_select(decision: SelectDecision, answer: str | None, explain_changes: Callable[[Node], str]) -> str:
+    """Both explanations of a SELECT without SLIDE, or the only one. `answer` explains the decision's answer."""
+    texts = [] if answer is None else [answer]
+    if decision.changes is not None:
+        heading = "REGISTER QUERY .. AS would make it continuous:\n" if texts else ""
+        texts.append(f"{heading}{explain_changes(decision.changes)}")
+    if decision.refusal is not None:
+        texts.append(f"It cannot be registered without SLIDE: {str(decision.refusal).splitlines()[0]}")
+    return "\n\n".join(texts)
 
 
 def explain_continuous(decision: PlanDecision) -> str:
@@ -137,7 +136,7 @@ def _from_synopses(decision: PlanDecision, layout: JoinLayout) -> Iterator[str]:
     )
     yield f"  {place.decision.reason} ({place.decision.rule}); {together}"
     windows = f"windows of {format_duration(first)} and {format_duration(second)}"
-    alone = "nobody shares it yet" if decision.apart is None else f"not shared with {decision.apart}"
+    alone = "not shared yet" if decision.apart is None else f"not shared with {decision.apart}"
     shared = f"shared with {', '.join(decision.mates)}" if decision.mates else alone
     yield f"One join over {windows}: {shared}"
 
@@ -146,7 +145,7 @@ def _own_join(decision: PlanDecision) -> list[str]:
     """Why an aggregate over a join does not share it."""
     if decision.execution in (AUTO, UPA) or joined_aggregate(decision.written) is None:
         return []
-    return [f"One join for this query alone: SET EXECUTION {decision.execution} gives it a plan of its own"]
+    return [f"One join for this query alone: SET EXECUTION {decision.execution} gives it its own plan"]
 
 
 # -- what was chosen, and why -----------------------------------------------------------------------------
@@ -173,11 +172,11 @@ def _execution(decision: PlanDecision) -> list[str]:
 
 def _why(decision: PlanDecision) -> str:
     if decision.like is not None:
-        return f"as query '{decision.like}', which asks the same"
+        return f"as query '{decision.like}', which is the same"
     if decision.execution != AUTO:
         return "because SET EXECUTION says so"
     if NT not in decision.choice.candidates:
-        return "because nothing of its answer is ever taken back"
+        return "because its answer never takes rows back"
     return f"the cheaper of upa and nt: {_difference(decision)}"
 
 
@@ -222,7 +221,7 @@ def _title(plan: Node) -> str:
 def _on_spark(plan: Node, every: Sequence[StagePlan]) -> list[str]:
     """How each stage is spread over buckets, from the windows up."""
     if len(every) == 1:
-        reason = "" if every[0].spread else ", because no column is a key of all that is compared"
+        reason = "" if every[0].spread else ", because no column is a key of all compared inputs"
         return [f"On Spark: {_buckets(plan, every[0])}{reason}"]
     numbered = enumerate(every, 1)
     shown = (f"  {number}  {_buckets(plan, stage)}" for number, stage in numbered)
@@ -233,7 +232,7 @@ def _buckets(plan: Node, stage: StagePlan) -> str:
     if not stage.spread:
         return "one bucket"
     copied = [windows(plan)[place].alias for place, target in stage.windows.items() if target is EVERYWHERE]
-    copied += ["what is exchanged to all" for target in stage.lower.values() if target is EVERYWHERE]
+    copied += ["the exchanged changes" for target in stage.lower.values() if target is EVERYWHERE]
     everywhere = f"; every bucket has {', '.join(copied)}" if copied else ""
     return f"buckets {_by([*stage.windows.values(), *stage.lower.values()])}{everywhere}"
 

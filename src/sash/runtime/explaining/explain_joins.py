@@ -9,7 +9,7 @@ from sash.plan.estimates import Statistics, flow_above, graph_inputs, partial_co
 from sash.plan.join_order import GraphInput, JoinInput, Number, augmented, connected_order, cost, written_order
 from sash.plan.multi_join import MultiJoin
 
-_ANEW = "  the order is chosen anew in every micro-batch, from what is stored then"
+_ANEW = "  every micro-batch chooses the order again, by the tuples stored then"
 
 
 def explain_joins(plan: Node, known: Statistics, strategy: str) -> list[str]:
@@ -51,10 +51,7 @@ def _of_graph(join: MultiJoin, known: Statistics, strategy: str) -> Iterator[str
     passed, written = (
         _number(partial_combinations(join, flows, known, order)) for order in (connected_order, written_order)
     )
-    yield (
-        f"{join.describe()}: {passed} combinations of some inputs gone through per second, {written} as written, "
-        "none is stored"
-    )
+    yield f"{join.describe()}: {passed} partial combinations visited per second, {written} as written, none is stored"
     for place, (flow, name) in enumerate(zip(flows, names, strict=True)):
         order = ", ".join(names[other] for other in connected_order(sides, place)[1:])
         rate, live, many = _number(flow.rate), _number(flow.live), _values(join, place, sides[place])

@@ -62,7 +62,7 @@ def _facts(facts: Facts) -> str:
     spec = facts.spec
     return (
         f"{spec.g} x {spec.e} sub-indices ({spec.layout.replace('_', ' ')}, {spec.strategy.replace('_', ' ')}), "
-        f"{facts.files:,} files, {facts.rows:,} rows, {facts.bytes:,} bytes; and what has come since the last update"
+        f"{facts.files:,} files, {facts.rows:,} rows, {facts.bytes:,} bytes; plus the rows since the last update"
     )
 
 
@@ -78,7 +78,7 @@ def _access(
         case ByValue(sought=sought):
             return f"{sought}: found by {index}"
         case ByProbe(link=link):
-            return f"{_equality(link)}: {index}, is probed with those of {link.other}; with too many of them, every row"
+            return f"{_equality(link)}: {index}, is probed with those of {link.other}; with too many values, every row"
         case ByOrder(leading=leading):
             return f"{leading}: the first {leading.count:,} rows, and those equal to the last, found by {index}"
         case ByPlace(sorting=sorting):

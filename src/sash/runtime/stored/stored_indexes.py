@@ -35,7 +35,7 @@ TIME = "_t"
 # Before every event time: the end of a sub-window before the first tuple.
 NEVER: Micros = -(2**62)
 # EXPLAIN's text for a question that collects rows.
-COLLECTED = "if something that was read leaves the window: dropped before Spark has the rows"
+COLLECTED = "if a sub-window that was read leaves the window: dropped before Spark has the rows"
 T = TypeVar("T")
 # Bits of a row's number for its place in its sub-window; the others are the number of the sub-window.
 _PLACE = 32
