@@ -2,6 +2,7 @@
 
     python -m benchmarks.run_cluster_panes                    20 million groups in the cluster
     python -m benchmarks.run_cluster_panes --compare 2        2 million, in the cluster and in this process
+    python -m benchmarks.run_cluster_panes --fit              prices of executions in the cluster, for the scheduler
 
 Files of packets whose sources are all different within a micro-batch: --groups million of them in the windows. Two
 queries of 40 and 20 seconds, sums and counts by source, answer with their heaviest thousand and with those above a
@@ -9,6 +10,10 @@ bound. Each way is measured by a process of its own; its memory is looked at ten
 for each way: groups, tuples per second, seconds of the executions, the greatest memory of the Sash process and of the
 JVM. Goes to benchmarks/out/cluster_panes.json. Fails if the Sash process had more than a gigabyte with its panes in the
 cluster.
+
+--fit measures executions of 1 to 24 queries over windows of 1 to 6 panes with 1,000 to 400,000 groups, and prints what
+the scheduler's model needs (sharing/choose.py), by least squares of relative errors: nanoseconds of an execution, of a
+value of panes, of an answer, of a value of an answer.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -42,6 +48,7 @@ STEP = 10
 PANES = 4
 FILES = 6
 MEMORY_EVERY = 0.1
+SELECT = "SELECT src, SUM(length) AS bytes, COUNT(*) AS packets FROM packets"
 
 
 def write(directory: Path, groups: int) -> int:
@@ -63,25 +70,28 @@ def write(directory: Path, groups: int) -> int:
     return each * FILES
 
 
+def declare(session: sash.Session, data: Path) -> None:
+    options = f"OPTIONS (path '{data}', maxFilesPerTrigger '1')"
+    session.sql(
+        f"CREATE STREAM packets (ts TIMESTAMP, src BIGINT, length INT) FROM parquet {options} "
+        f"TIMESTAMP ts GRANULE {STEP} sec"
+    )
+
+
 def measure(groups: int, where: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         data = Path(scratch) / "data"
         tuples = write(data, groups)
         peak, ended = _watched()
         with sash.connect(checkpoint=f"{scratch}/c", keep_answers=2, max_groups=10**9, cluster_groups=10**9) as session:
-            options = f"OPTIONS (path '{data}', maxFilesPerTrigger '1')"
-            session.sql(
-                f"CREATE STREAM packets (ts TIMESTAMP, src BIGINT, length INT) FROM parquet {options} "
-                "TIMESTAMP ts GRANULE 10 sec"
-            )
+            declare(session, data)
             stored = "STORED IN CLUSTER" if where == "cluster" else ""
-            select = "SELECT src, SUM(length) AS bytes, COUNT(*) AS packets FROM packets"
             session.sql(
-                f"REGISTER QUERY heaviest AS {select} [WINDOW 40 sec SLIDE 10 sec] GROUP BY src "
+                f"REGISTER QUERY heaviest AS {SELECT} [WINDOW 40 sec SLIDE 10 sec] GROUP BY src "
                 f"ORDER BY bytes DESC LIMIT 1000 {stored}"
             )
             session.sql(
-                f"REGISTER QUERY heavy AS {select} [WINDOW 20 sec SLIDE 10 sec] GROUP BY src "
+                f"REGISTER QUERY heavy AS {SELECT} [WINDOW 20 sec SLIDE 10 sec] GROUP BY src "
                 f"HAVING SUM(length) > 1495 {stored}"
             )
             begun = time.perf_counter()
@@ -101,6 +111,42 @@ def measure(groups: int, where: str) -> dict[str, Any]:
         "rows_of_answers": [answer.table.num_rows for answer in answers],
         "memory": {name: value / 2**20 for name, value in peak.items()},
     }
+
+
+# Groups and queries; the windows have 1 to 6 panes.
+FITTED = [(groups, queries) for groups in (1_000, 100_000, 400_000) for queries in (1, 6, 24)]
+LONGEST = 6
+
+
+def fit() -> dict[str, float]:
+    """The prices of executions in the cluster, in nanoseconds, by least squares of relative errors."""
+    rows, seconds = [], []
+    for groups, queries in FITTED:
+        panes = min(queries, LONGEST)
+        # A sum and a count of each group, read and told; the scan's first pane is not combined with anything.
+        rows.append([1.0, (panes - 1) * groups * 2, queries, queries * groups * 2])
+        seconds.append(statistics.median(executions(groups, queries)))
+        print(json.dumps({"groups": groups, "queries": queries, "panes": panes, "seconds": seconds[-1]}), flush=True)
+    weighed = np.array(rows) / np.array(seconds)[:, None]
+    found = np.linalg.lstsq(weighed, np.ones(len(rows)))[0] * 1e9
+    return dict(zip(("execution", "read", "answer", "lowered"), found.round(1).tolist(), strict=True))
+
+
+def executions(groups: int, queries: int) -> list[float]:
+    """The seconds of joint executions, without the first ones."""
+    with tempfile.TemporaryDirectory() as scratch:
+        data = Path(scratch) / "data"
+        write(data, groups * PANES)
+        with sash.connect(keep_answers=2, max_groups=10**9, cluster_groups=10**9) as session:
+            declare(session, data)
+            for number in range(queries):
+                window = STEP * (1 + number % LONGEST)
+                session.sql(
+                    f"REGISTER QUERY q{number} AS {SELECT} [WINDOW {window} sec SLIDE {STEP} sec] GROUP BY src "
+                    f"HAVING SUM(length) > {1_400 + number} STORED IN CLUSTER"
+                )
+            session.run()
+            return [each["seconds"] for each in session.schedule()["executed"]][2:]
 
 
 def _watched() -> tuple[dict[str, int], threading.Event]:
@@ -126,10 +172,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", type=float, default=20, help="millions of groups (default %(default)s)")
     parser.add_argument("--compare", type=float, default=0, help="millions of groups to measure both ways with")
+    parser.add_argument("--fit", action="store_true", help="measure the prices of executions in the cluster")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
         print(json.dumps(measure(int(given.one[0]), given.one[1])))
+        return
+    if given.fit:
+        print(json.dumps(fit()))
         return
     cells = [(round(given.compare * MILLION), where) for where in ("process", "cluster")] if given.compare else []
     cells += [(round(given.groups * MILLION), "cluster")] if given.groups else []

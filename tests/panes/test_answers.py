@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from sash.core.errors import QueryFailedError
 from sash.core.window import TimeWindow
-from sash.panes.answers import Finisher
+from sash.panes import answers
+from sash.panes.answers import Finisher, sorted_and_limited
 from sash.panes.basic_interval import BasicIntervalSynopsis
 from sash.panes.partials import Partial
 from sash.panes.readers import PredicateGroups
@@ -256,3 +258,33 @@ def test_a_limit_among_equals_does_not_depend_on_history(
     found = [(each["k"], each["g"]) for each in answer(synopsis, asked, 10)]
     everything = [(k, g) for k in (None, "a", "b") for g in (None, 1.0, NAN)]
     assert str(found) == str(everything[:limit])
+
+
+# -- ORDER BY and LIMIT -------------------------------------------------------------------------------
+
+FEW = st.integers(-3, 3)
+VALUES = {
+    pa.int32(): FEW,
+    pa.float64(): st.sampled_from([math.nan, math.inf, -math.inf, -0.0, 0.0, 1.5, 2.5]),
+    pa.timestamp("us", "UTC"): FEW,
+    pa.string(): st.sampled_from("abc"),
+}
+
+
+@settings(max_examples=examples(200))
+@given(st.data(), st.sampled_from(list(VALUES)), st.booleans(), st.booleans(), st.integers(0, 12))
+def test_a_limit_selects_what_sorting_everything_would_put_first(
+    data: st.DataObject, type: pa.DataType, descending: bool, nulls_first: bool, limit: int
+) -> None:
+    with mock.patch.object(answers, "SELECTED_FROM", 1):
+        check_limit(data, type, descending, nulls_first, limit)
+
+
+def check_limit(data: st.DataObject, type: pa.DataType, descending: bool, nulls_first: bool, limit: int) -> None:
+    column = pa.array(data.draw(st.lists(st.none() | VALUES[type], max_size=40)), type)
+    fields = {"x": column, "place": pa.array(range(len(column)), pa.int64())}
+    order = (SortKey(Field("x", type), descending, nulls_first),)
+    everything, rows = sorted_and_limited(fields, len(column), order, None)
+    some, count = sorted_and_limited(fields, len(column), order, limit)
+    assert count == min(limit, rows)
+    assert some["place"].to_pylist() == everything["place"].to_pylist()[:limit]

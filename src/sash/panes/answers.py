@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sash.expr.evaluate import evaluate
 from sash.expr.value_codes import Codes, KeyDictionary, one_array
@@ -179,9 +181,15 @@ def having_only(query: PeriodicAggregate, fields: dict[str, pa.Array], rows: int
     return {name: column.filter(keep) for name, column in fields.items()}, pc.sum(keep.cast(pa.int64())).as_py() or 0
 
 
+# From this many rows on, selecting the rows of a LIMIT before sorting them costs less than sorting all.
+SELECTED_FROM = 2_000
+
+
 def sorted_and_limited(
     fields: dict[str, pa.Array], rows: int, order: tuple[SortKey, ...], limit: int | None
 ) -> tuple[dict[str, pa.Array], int]:
+    if order and limit is not None and limit > 0 and rows >= max(SELECTED_FROM, 2 * limit):
+        fields, rows = _without_the_last(order[0], fields, rows, limit)
     if order and rows > 1:
         places = _sorted(order, fields, rows)
         fields = {name: column.take(places) for name, column in fields.items()}
@@ -207,23 +215,58 @@ def _matched(first: Columns, other: Columns) -> dict[str, pa.Array]:
 
 
 def _sorted(keys: tuple[SortKey, ...], fields: dict[str, pa.Array], rows: int) -> pa.Array:
-    """Row positions in ORDER BY's order. Sorting by each key in turn, the last first, is stable."""
-    order = pa.array(np.arange(rows))
-    for key in reversed(keys):
-        column = evaluate(key.expression, fields, rows).take(order)
-        direction = "descending" if key.descending else "ascending"
-        keyed = pa.table({"place": _places(column, key), "value": column})
-        order = order.take(pc.sort_indices(keyed, sort_keys=[("place", "ascending"), ("value", direction)]))
-    return order
+    """Row positions in ORDER BY's order; rows that are equal stay in theirs."""
+    columns, order = {}, []
+    for number, key in enumerate(keys):
+        column = evaluate(key.expression, fields, rows)
+        if column.null_count or pt.is_floating(column.type):
+            columns[f"place{number}"] = pa.array(_places(column, key))
+            order.append((f"place{number}", "ascending"))
+        columns[f"value{number}"] = column
+        order.append((f"value{number}", "descending" if key.descending else "ascending"))
+    return pc.sort_indices(pa.table(columns), sort_keys=order)
 
 
-def _places(column: pa.Array, key: SortKey) -> pa.Array:
+def _without_the_last(
+    key: SortKey, fields: dict[str, pa.Array], rows: int, limit: int
+) -> tuple[dict[str, pa.Array], int]:
+    """Leave out rows that `limit` others precede by the first key of ORDER BY: selecting costs less than sorting."""
+    column = evaluate(key.expression, fields, rows)
+    if not (pt.is_integer(column.type) or pt.is_floating(column.type) or pt.is_timestamp(column.type)):
+        return fields, rows
+    places = _places(column, key)
+    # The rows of lower places are in the answer, and fewer than `limit`; those of greater places are not.
+    place = np.partition(places, limit - 1)[limit - 1]
+    kept, among = places < place, places == place
+    if place == _VALUES:
+        values = _numbers(column)
+        candidates, wanted = values[among], limit - np.count_nonzero(kept)
+        wanted = len(candidates) - wanted if key.descending else wanted - 1
+        bound = np.partition(candidates, wanted)[wanted]
+        among &= values >= bound if key.descending else values <= bound
+    found = pa.array(np.flatnonzero(kept | among))
+    return {name: column.take(found) for name, column in fields.items()}, len(found)
+
+
+def _numbers(column: pa.Array) -> NDArray[Any]:
+    """Numbers in the order of a column's values; any number for NULL."""
+    if pt.is_timestamp(column.type):
+        column = column.view(pa.int64())
+    return np.asarray(column.fill_null(0) if column.null_count else column)
+
+
+# The place of values that are compared.
+_VALUES = 1
+
+
+def _places(column: pa.Array, key: SortKey) -> NDArray[np.int8]:
     """The place of a value before comparison: NULLs first or last, NaN greater than any number."""
-    places = np.ones(len(column), dtype=np.int8)
-    if pa.types.is_floating(column.type):
+    places = np.full(len(column), _VALUES, dtype=np.int8)
+    if pt.is_floating(column.type):
         places[np.asarray(pc.is_nan(column).fill_null(False))] = 0 if key.descending else 2
-    places[np.asarray(column.is_null())] = -1 if key.nulls_first else 3
-    return pa.array(places)
+    if column.null_count:
+        places[np.asarray(column.is_null())] = -1 if key.nulls_first else 3
+    return places
 
 
 _KINDS = {"inner": "inner", "left": "left outer", "right": "right outer", "full": "full outer"}

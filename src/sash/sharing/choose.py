@@ -164,12 +164,25 @@ def _scanned(spans: Iterable[tuple[int, int]]) -> int:
     return sum(longest.values())
 
 
-# The fixed cost of an execution and of an answer; then the cost of each value of an answer, and of each sorted row.
+class StorePrices(NamedTuple):
+    """What an execution over one kind of store costs.
+
+    `execution` and `answer` are fixed costs. `read` is the cost of each value of panes, `lowered` that of each value of
+    an answer, `ordered` that of each row that is sorted.
+    """
+
+    execution: float
+    read: float
+    answer: float
+    lowered: float
+    ordered: float
+
+
 # Fitted to executions of 1 to 30 queries over 50 to 50,000 groups (papers/scheduling/run.py).
-_EXECUTION = 200_000.0
-_ANSWER = 40_000.0
-_LOWERED = 15.0
-_SORTED = 150.0
+_IN_PROCESS = StorePrices(200_000.0, 1.0, 40_000.0, 15.0, 150.0)
+# An execution is a Spark job. Fitted to jobs of 1 to 24 queries over 1,000 to 400,000 groups
+# (benchmarks/run_cluster_panes.py --fit).
+_IN_CLUSTER = StorePrices(200_000_000.0, 100.0, 1_000_000.0, 150.0, 150.0)
 
 
 class Prices(NamedTuple):
@@ -181,10 +194,12 @@ class Prices(NamedTuple):
 
 def access_cost(readings: Iterable[Reading], kind: str, load: Load) -> float:
     """The cost of reading these windows of one pane table."""
-    return _EXECUTION + sum(_read(reading, kind, load) for reading in readings)
+    prices = _IN_CLUSTER if kind == CLUSTER else _IN_PROCESS
+    return prices.execution + prices.read * sum(_values(reading, kind, load) for reading in readings)
 
 
-def _read(reading: Reading, kind: str, load: Load) -> float:
+def _values(reading: Reading, kind: str, load: Load) -> float:
+    """How many values are read."""
     components = sum(len(partial.dtypes) for partial in reading.partials)
     if reading.window.unbounded:
         return float(load.groups * components)
@@ -196,9 +211,10 @@ def _read(reading: Reading, kind: str, load: Load) -> float:
 
 def post_cost(leaves: Iterable[PeriodicAggregate], load: Load) -> float:
     """The cost of a query's answer from the values that it has read."""
-    return sum(_made(leaf, load.groups) for leaf in leaves)
+    prices = _IN_CLUSTER if load.in_cluster else _IN_PROCESS
+    return sum(_made(leaf, load.groups, prices) for leaf in leaves)
 
 
-def _made(leaf: PeriodicAggregate, groups: int) -> float:
-    each = _LOWERED * max(1, len(leaf.calls)) + (_SORTED if leaf.order else 0.0)
-    return _ANSWER + each * groups
+def _made(leaf: PeriodicAggregate, groups: int, prices: StorePrices) -> float:
+    each = prices.lowered * max(1, len(leaf.calls)) + (prices.ordered if leaf.order else 0.0)
+    return prices.answer + each * groups
