@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from sash.runtime.periodic.pace import Calibration
 from sash.sharing.choose import Prices
 
@@ -50,3 +52,17 @@ def test_executions_that_are_all_alike_tell_nothing() -> None:
     for _ in range(500):
         calibration.observe((100.0, 50.0), 3.0)
     assert calibration.drifted_from(Prices()) is None
+
+
+@pytest.mark.parametrize("times", [10.0, 1_000.0])
+@pytest.mark.parametrize("parts", [(200.0, 30.0), (100.0, 270.0)])
+def test_one_slow_execution_changes_no_plan(parts: tuple[float, float], times: float) -> None:
+    calibration = observed(Calibration(), 500, 1.0, 1.0)
+    calibration.observe(parts, times * sum(parts))
+    assert calibration.drifted_from(Prices()) is None
+    assert observed(calibration, 100, 1.0, 1.0).drifted_from(Prices()) is None
+
+
+def test_executions_that_have_become_slow_are_believed() -> None:
+    prices = observed(observed(Calibration(), 500, 1.0, 1.0), 500, 1.0, 100.0).drifted_from(Prices())
+    assert prices is not None and prices.access < 0.1

@@ -21,9 +21,10 @@ far from the ratio of the plan, the schedule is planned anew.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sash.core.clock import Clock
 from sash.sharing.choose import Prices
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 _FORGOTTEN = 0.01
 # Prices are believed after this many executions, and may change again after as many more.
 _ENOUGH = 100
+# An execution counts as at most this many times its expected seconds.
+_SLOWEST = 2.0
 # The schedule is planned anew when the ratio of the prices has changed by this factor.
 _DRIFT = 1.5
 # Executions that are all alike do not tell the two parts apart: the condition of the fit must be at most this.
@@ -42,35 +45,46 @@ _MOST_CONDITION = 1e4
 
 
 class Calibration:
-    """Seconds per unit of access and of post-processing, as measured."""
+    """Seconds per unit of access and of post-processing, as measured.
+
+    An execution that took much longer than expected counts as twice the expected seconds: a pause of the machine
+    must not change the plan, and if executions really have become slow, the others say so too.
+    """
 
     def __init__(self) -> None:
         self._squares = np.zeros((2, 2))
         self._products = np.zeros(2)
         self._executions = 0
+        self._seen = 0
 
     def observe(self, expected: tuple[float, float], seconds: float) -> None:
         """Note an execution: the expected cost of its two parts, and the seconds that it took."""
         parts = np.array(expected)
+        if self._seen >= _ENOUGH and (prices := self._fitted()) is not None:
+            seconds = min(seconds, _SLOWEST * float(parts @ prices))
         self._executions += 1
+        self._seen += 1
         self._squares += np.outer(parts, parts) - _FORGOTTEN * self._squares
         self._products += parts * seconds - _FORGOTTEN * self._products
 
     def drifted_from(self, prices: Prices) -> Prices | None:
         """The measured prices, if they are far from these."""
-        if self._executions < _ENOUGH:
+        if self._executions < _ENOUGH or (fitted := self._fitted()) is None:
             return None
-        scale = np.sqrt(np.diagonal(self._squares))
-        if not scale.all() or np.linalg.cond(self._squares / np.outer(scale, scale)) > _MOST_CONDITION:
-            return None
-        access, post = np.linalg.solve(self._squares, self._products)
-        if min(access, post) <= 0:
-            return None
+        access, post = fitted
         drift = (access / post) / (prices.access / prices.post)
         if 1 / _DRIFT < drift < _DRIFT:
             return None
         self._executions = 0
         return Prices(float(access / post), 1.0)
+
+    def _fitted(self) -> NDArray[Any] | None:
+        """Seconds per unit of each part; None if the executions do not tell."""
+        scale = np.sqrt(np.diagonal(self._squares))
+        if not scale.all() or np.linalg.cond(self._squares / np.outer(scale, scale)) > _MOST_CONDITION:
+            return None
+        found = np.linalg.solve(self._squares, self._products)
+        return found if found.min() > 0 else None
 
 
 class Pace(Protocol):
