@@ -1,4 +1,4 @@
-"""Nothing piles up: queries that come and go, sets of due queries that never repeat, subscribers that keep everything."""
+"""Nothing piles up: queries that come and go, due queries that never repeat, subscribers that keep everything."""
 
 from __future__ import annotations
 
