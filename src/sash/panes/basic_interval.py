@@ -118,6 +118,11 @@ class BasicIntervalSynopsis(PaneStore):
         live = int(self._live().sum()) if self.groups > most else 0
         return live if live > most else 0
 
+    def newest_groups(self, presence: Partial) -> int:
+        panes = len(self._ring)
+        stored = presence in self.since and panes
+        return int(np.count_nonzero(self._ring.column((presence, 0), panes - 1, panes))) if stored else 0
+
     def _live(self) -> NDArray[np.bool_]:
         live = np.zeros(len(self._keys), dtype=np.bool_)
         for codes in (self._ring.codes(0, len(self._ring)), *(pane.codes for pane in self._open_panes())):

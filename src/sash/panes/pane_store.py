@@ -158,6 +158,10 @@ class PaneStore(ABC):
         """How many groups this process holds, if there are more than `most`; else 0."""
         return 0
 
+    def newest_groups(self, presence: Partial) -> int:
+        """How many groups have tuples in the newest closed pane, by stored numbers of rows; 0 if they are not here."""
+        return 0
+
     @property
     @abstractmethod
     def panes(self) -> int: ...
