@@ -51,6 +51,9 @@ def test_state_is_rows_of_panes_against_open_windows(session: SparklessSession) 
     assert [each["state_rows"] for each in work(session)] == [4, 0], "no pane is closed"
     session.push("s", tuples((6, 0, 1)))
     assert [each["state_rows"] for each in work(session)] == [4 + 1, 4 * 12 + 3 * 2]
+    session.push("s", tuples((11, 3, 1)))
+    # Of the windows of a minute, the youngest has seen only k = 0; and so have those of ten seconds under k < 3.
+    assert [each["state_rows"] for each in work(session)] == [4 + 1 + 1, (1 + 11 * 4) + (1 + 3)]
 
 
 def test_a_condition_lets_fewer_tuples_through(session: SparklessSession) -> None:

@@ -12,7 +12,7 @@ each lane of the pass and each continuous plan. It aggregates these rows, and me
     rows aggregated        103              1,400
 
 Everything is counted, nothing is estimated, and what cannot be counted is left out of the jobs' side: how they merge
-their own partials, and the tuples of a WHERE that no pane stores.
+their own partials, and the tuples of a WHERE that no pane stores. So the jobs' side is what they would do at least.
 """
 
 from __future__ import annotations

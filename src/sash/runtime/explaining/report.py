@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sash.catalog import Catalog
 from sash.core.errors import CatalogError, nearest
@@ -31,6 +33,10 @@ from sash.runtime.work import saved, total
 from sash.schedule import POLICY_NAMES, Policy
 from sash.schedule import policy as policy_named
 from sash.sql.types import spark_name
+
+# How many stored values of a pane table a report looks at.
+_MOST_VALUES = 2_000_000
+_NOTHING = np.empty(0, dtype=np.int64)
 
 
 class _Part(NamedTuple):
@@ -221,18 +227,37 @@ def _group_report(stream: str, group: PaneGroup) -> _GroupReport:
 
 
 def _separate_rows(group: PaneGroup) -> int:
-    """Each open window of a job, WINDOW / SLIDE of them, holds at least the groups of the newest pane."""
-    # Many queries have the same WHERE.
-    known: dict[Partial, int] = {}
-    rows = 0
+    """The groups in the open windows of one job per query, as far as they can be counted in a moment."""
+    now, rows, left = group.clock.position, 0, _MOST_VALUES
+    # Many queries have the same WHERE, and many of these the same window.
+    seen: dict[Partial, NDArray[np.int64]] = {}
+    known: dict[tuple[Partial, Window], int] = {}
     for active in group.queries.values():
-        bound = active.readings[0]
-        presence, covered = bound.reading.partials[0], bound.covered
-        if presence not in known:
-            parts = [presence] if covered is None else [] if covered.subtracted else covered.parts(presence)
-            known[presence] = max(map(group.panes.newest_groups, parts), default=0)
-        rows += known[presence] * _windows_per_tuple(active)
+        presence, covered = active.readings[0].reading.partials[0], active.readings[0].covered
+        # A union has at least the groups of one part, and a difference perhaps none.
+        part = presence if covered is None else covered.parts(presence)[0]
+        if part not in seen:
+            left -= group.panes.closed_rows
+            seen[part] = group.panes.last_seen(part) if left >= 0 else _NOTHING
+        for window in active.compiled.windows:
+            if (part, window) not in known:
+                known[part, window] = open_rows(seen[part], window, now)
+            rows += 0 if covered is not None and covered.subtracted else known[part, window]
     return rows
+
+
+def open_rows(seen: NDArray[np.int64], window: Window, now: int) -> int:
+    """The state of a job over a window: of each open window, the groups that it has seen.
+
+    `seen` has the last time of each group. WINDOW / SLIDE windows are open, and the youngest began a SLIDE ago.
+
+    >>> open_rows(np.array([3, 8, 9, 10]), Window(6, 2), now=10)
+    8
+    """
+    if window.unbounded or window.slide is None:
+        return len(seen)
+    begins = now - window.slide * np.arange(1, window.per_tuple + 1)
+    return int((len(seen) - np.searchsorted(seen, begins, side="right")).sum())
 
 
 def _scheduled(stream: str, group: PaneGroup, active: ActiveQuery) -> dict[str, Any]:
