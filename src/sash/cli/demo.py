@@ -43,8 +43,8 @@ from sash.runtime.session import Session, connect
 _LOOK_SECONDS = 0.25
 _PLAIN_SECONDS = 2.0
 _LONGEST_WAIT = 120.0
-# HotSpot compiles the pass while the first dozen micro-batches run.
-_WARM_BATCHES = 12
+# HotSpot compiles the pass while the first micro-batches run.
+_WARM_BATCHES = 20
 _LONGEST_WARM_UP = 30.0
 _INTERVAL = 1.0
 
