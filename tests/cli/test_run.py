@@ -137,7 +137,7 @@ def test_packets_depend_on_the_seed_alone(spark):
 def test_the_demo_ends_by_itself(sash):
     result = sash("demo", "--plain", "--duration", "2", "--rate", "1000")
     assert result.exit_code == 0, result.output
-    assert "21 queries over one stream" in result.stdout and "a Spark job per query" in result.stdout
+    assert "200 queries over one stream" in result.stdout and "one Spark job per query" in result.stdout
 
 
 # -- signals ---------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ TASK = {"group": "G", "slide": "2 sec", "exactly": True, "queries": ["q"]}
 # What the collections inside of stats() are called in metrics, and which of their fields are labels. Members of lists
 # may be alike but for their place.
 PARTS = {
+    "work": ("work", ()),
     "streams": ("stream", ()),
     "pane_tables": ("pane_table", (("table", "name"),)),
     "tasks": ("task", (("group", "group"), ("slide", "slide"))),

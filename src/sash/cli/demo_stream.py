@@ -1,18 +1,23 @@
-"""The demo's packet stream and queries: skewed addresses, changing traffic, and a flood every now and then.
+"""The demo's packet stream and its queries: skewed addresses, changing traffic, and a flood every now and then.
 
 Everything is a function of the row's number and the seed, computed by Spark's generated code, so that two runs with the
 same seed and rate see the same packets and give the same answers. Spark's `rate` source follows the wall clock: when a
 micro-batch takes long, the next one is larger, and nothing falls behind.
+
+A dashboard has ten queries about one part of the traffic, each over another window. There are eighty dashboards of five
+parts at sixteen time scales; the first one is the overview that the view shows.
 """
 
 from __future__ import annotations
 
-import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sash.core.time import EPOCH, SECOND, to_micros
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame, SparkSession
 
 BYTES_PER_SECOND = "bytes_per_second"
@@ -21,53 +26,104 @@ PROTOCOLS = "protocols_10s"
 PORTS = "busy_ports_10s"
 FLOODERS = "flooders_5s"
 
-_SIZES = "AVG(length) AS average, STDDEV(length) AS deviation, MAX(length) AS largest"
-_MOST = "ORDER BY bytes DESC LIMIT"
+# How many queries the demo runs, one number after the other.
+QUERIES = (200, 400, 800)
 
 
-def demo_queries(rate: int) -> dict[str, str]:
-    """Names and texts; thresholds follow the rate."""
-    totals = "SUM(length) AS bytes, COUNT(*) AS packets FROM packets"
-    total, by_src, by_protocol = f"SELECT {totals}", f"SELECT src, {totals}", f"SELECT protocol, {totals}"
-    by_port, by_dst = f"SELECT port, {totals}", f"SELECT dst, {totals}"
-    by_flow = "SELECT src, dst, SUM(length) AS bytes FROM packets"
-    flow, large = "GROUP BY src, dst", "HAVING SUM(length) >"
-    tcp, udp, lookups = "WHERE protocol = 'TCP'", "WHERE protocol = 'UDP'", "WHERE protocol = 'UDP' AND port = 53"
-    many = f"HAVING COUNT(*) > {rate // 2}"
-    return {
-        BYTES_PER_SECOND: f"{total} [WINDOW 1 sec SLIDE 1 sec]",
-        "traffic_60s": f"{total} [WINDOW 60 sec SLIDE 10 sec]",
-        "packet_sizes_30s": f"SELECT {_SIZES} FROM packets [WINDOW 30 sec SLIDE 5 sec]",
-        "full_packets_20s": f"{total} [WINDOW 20 sec SLIDE 2 sec] WHERE length >= 1400",
-        TOP_TALKERS: f"{by_src} [WINDOW 10 sec SLIDE 1 sec] GROUP BY src {_MOST} 10",
-        "top_talkers_30s": f"{by_src} [WINDOW 30 sec SLIDE 2 sec] GROUP BY src {_MOST} 10",
-        "top_talkers_60s": f"{by_src} [WINDOW 60 sec SLIDE 5 sec] GROUP BY src {_MOST} 10",
-        "top_tcp_talkers_20s": f"{by_src} [WINDOW 20 sec SLIDE 5 sec] {tcp} GROUP BY src {_MOST} 10",
-        FLOODERS: f"{by_src} [WINDOW 5 sec SLIDE 1 sec] {udp} GROUP BY src {many} {_MOST} 3",
-        PROTOCOLS: f"{by_protocol} [WINDOW 10 sec SLIDE 1 sec] GROUP BY protocol ORDER BY bytes DESC",
-        "protocols_60s": f"{by_protocol} [WINDOW 60 sec SLIDE 10 sec] GROUP BY protocol ORDER BY bytes DESC",
-        "protocol_sizes_30s": f"SELECT protocol, {_SIZES} FROM packets [WINDOW 30 sec SLIDE 5 sec] GROUP BY protocol",
-        PORTS: f"{by_port} [WINDOW 10 sec SLIDE 1 sec] GROUP BY port {_MOST} 5",
-        "busy_ports_60s": f"{by_port} [WINDOW 60 sec SLIDE 10 sec] GROUP BY port {_MOST} 20",
-        "web_20s": f"{by_port} [WINDOW 20 sec SLIDE 4 sec] WHERE port IN (80, 443, 8080) GROUP BY port",
-        "name_lookups_15s": f"{by_port} [WINDOW 15 sec SLIDE 3 sec] {lookups} GROUP BY port",
-        "top_targets_15s": f"{by_dst} [WINDOW 15 sec SLIDE 3 sec] GROUP BY dst {_MOST} 10",
-        "loaded_targets_5s": f"{by_dst} [WINDOW 5 sec SLIDE 1 sec] GROUP BY dst HAVING COUNT(*) > {rate} {_MOST} 5",
-        "big_flows_10s": f"{by_flow} [WINDOW 10 sec SLIDE 2 sec] {flow} {large} {50 * rate} {_MOST} 10",
-        "big_flows_30s": f"{by_flow} [WINDOW 30 sec SLIDE 6 sec] {flow} {large} {150 * rate} {_MOST} 10",
-        "bulk_flows_20s": f"{by_flow} [WINDOW 20 sec SLIDE 4 sec] WHERE length >= 1000 {flow} {_MOST} 10",
-    }
+@dataclass(frozen=True)
+class DemoQuery:
+    """A query as Sash takes it, and as a Spark job takes it: there nothing can be ordered or cut."""
+
+    name: str
+    aggregates: str
+    window: int
+    slide: int
+    key: str = ""
+    where: str = ""
+    having: str = ""
+    most: int = 0
+
+    @property
+    def text(self) -> str:
+        order = f"ORDER BY bytes DESC LIMIT {self.most}" if self.most else ""
+        window = f"[WINDOW {self.window} sec SLIDE {self.slide} sec]"
+        parts = [f"SELECT {self._columns} FROM packets {window}", *self._clauses(self.key), order]
+        return " ".join(filter(None, parts))
+
+    @property
+    def spark_text(self) -> str:
+        """
+        >>> DemoQuery("q", "COUNT(*) AS n", 10, 2, "src", "port = 53").spark_text
+        "SELECT src, COUNT(*) AS n FROM packets WHERE port = 53 GROUP BY src, window(ts, '10 seconds', '2 seconds')"
+        """
+        window = f"window(ts, '{self.window} seconds', '{self.slide} seconds')"
+        groups = ", ".join(filter(None, [self.key, window]))
+        return " ".join(filter(None, [f"SELECT {self._columns} FROM packets", *self._clauses(groups)]))
+
+    @property
+    def _columns(self) -> str:
+        return ", ".join(filter(None, [self.key, self.aggregates]))
+
+    def _clauses(self, groups: str) -> Iterator[str]:
+        for word, clause in (("WHERE", self.where), ("GROUP BY", groups), ("HAVING", self.having)):
+            yield f"{word} {clause}" if clause else ""
 
 
-def expansion(text: str) -> int:
-    """How many windows a tuple falls into: Spark's window() would make as many copies.
+_TOTALS = "SUM(length) AS bytes, COUNT(*) AS packets"
+_SIZES = "AVG(length) AS average, MAX(length) AS largest"
+_UDP = "protocol = 'UDP'"
+_PARTS = {
+    "all": "",
+    "tcp": "protocol = 'TCP'",
+    "udp": _UDP,
+    "web": "port IN (80, 443, 8080)",
+    "full": "length >= 1400",
+}
+# What a dashboard asks, by name: its GROUP BY, its aggregates, and how many groups it lists.
+_PANELS = {
+    "traffic": ("", _TOTALS, 0),
+    "sizes": ("", _SIZES, 0),
+    "sources": ("src", _TOTALS, 10),
+    "source_sizes": ("src", _SIZES, 0),
+    "targets": ("dst", _TOTALS, 10),
+    "target_sizes": ("dst", _SIZES, 0),
+    "ports": ("port", _TOTALS, 10),
+    "port_sizes": ("port", _SIZES, 0),
+    "protocols": ("protocol", _TOTALS, 10),
+    "protocol_sizes": ("protocol", _SIZES, 0),
+}
+_SLIDES = (2, 3, 1, 5)
 
-    >>> expansion("SELECT SUM(v) FROM s [WINDOW 10 sec SLIDE 4 sec]")
-    3
-    """
-    window = re.search(r"\[WINDOW (\d+) sec SLIDE (\d+) sec\]", text)
-    assert window is not None, text
-    return -(-int(window[1]) // int(window[2]))
+
+def overview(rate: int) -> list[DemoQuery]:
+    """The first dashboard. Thresholds follow the rate."""
+    return [
+        DemoQuery(BYTES_PER_SECOND, _TOTALS, 1, 1),
+        DemoQuery(TOP_TALKERS, _TOTALS, 10, 1, "src", most=10),
+        DemoQuery(PROTOCOLS, _TOTALS, 10, 1, "protocol", most=4),
+        DemoQuery(PORTS, _TOTALS, 10, 1, "port", most=5),
+        DemoQuery(FLOODERS, _TOTALS, 5, 1, "src", _UDP, f"COUNT(*) > {rate // 2}", 3),
+        DemoQuery("traffic_60s", _TOTALS, 60, 10),
+        DemoQuery("sizes_30s", _SIZES, 30, 6),
+        DemoQuery("top_targets_12s", _TOTALS, 12, 3, "dst", most=10),
+        DemoQuery("loaded_targets_5s", _TOTALS, 5, 1, "dst", having=f"COUNT(*) > {rate}", most=5),
+        DemoQuery("busy_ports_60s", _TOTALS, 60, 10, "port", most=20),
+    ]
+
+
+def demo_queries(rate: int) -> list[DemoQuery]:
+    """Dashboard after dashboard; no two queries are the same."""
+    others = range(1, QUERIES[-1] // len(_PANELS))
+    return [*overview(rate), *(query for number in others for query in _dashboard(number))]
+
+
+def _dashboard(number: int) -> Iterator[DemoQuery]:
+    scale, place = divmod(number, len(_PARTS))
+    part, where = list(_PARTS.items())[place]
+    for panel, (name, (key, aggregates, most)) in enumerate(_PANELS.items()):
+        # Windows of 5 to 60 seconds. After twelve scales they come again, with another slide.
+        window, slide = 5 + 5 * ((scale + panel) % 12), _SLIDES[(scale // 4 + panel) % len(_SLIDES)]
+        yield DemoQuery(f"{part}_{name}_{window}s_{slide}s", aggregates, window, slide, key, where, most=most)
 
 
 START = EPOCH.replace(year=2026)
@@ -94,7 +150,15 @@ _LENGTH = (
 
 def packets(spark: SparkSession, rate: int, seed: int) -> DataFrame:
     """A streaming DataFrame of `rate` packets per second."""
-    frame = spark.readStream.format("rate").option("rowsPerSecond", rate).load()
+    return _made(spark.readStream.format("rate").option("rowsPerSecond", rate).load(), rate, seed)
+
+
+def packets_at_once(spark: SparkSession, rate: int, seed: int) -> DataFrame:
+    """The same packets as fast as they are taken: a second of them is a micro-batch."""
+    return _made(spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rate).load(), rate, seed)
+
+
+def _made(frame: DataFrame, rate: int, seed: int) -> DataFrame:
     for columns in stages(rate, seed):
         frame = frame.selectExpr(*columns)
     return frame

@@ -1,10 +1,10 @@
 """The demo's live view: the answers of the queries, and their cost.
 
-┌ header: event time, progress ───────────────┐
+┌ header: queries, progress ──────────────────┐
 │ vitals                                      │
-│ bytes/s, a curve                            │
+│ micro-batch time       │ bytes/s, a curve   │
 │ top talkers            │ protocols, ports   │
-│ the rest of the queries (tall terminals)    │
+│ the overview's queries (tall terminals)     │
 └ flood alert ────────────────────────────────┘
 """
 
@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from statistics import median
 from typing import Any
 
 from rich import box
@@ -35,76 +35,124 @@ _RECENT_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Vitals:
-    """`running` is the time since the first tuples came; `tuples_per_s` is over the last seconds; batch times are those
-    of the newest micro-batches."""
+    """`running` is the time since the first tuples came; `tuples_per_s` is over the last seconds; `batch_seconds` are
+    those of the newest micro-batches. `work` is as in `stats()`."""
 
     running: float
+    queries: int
     tuples: int
     tuples_per_s: float
     answers: int
-    executions: int
-    joint_executions: int
+    work: Mapping[str, Mapping[str, int]]
     work_saved: float
-    micro_batches: int
-    batch_in_spark: float
-    batch_in_sash: float
-    watermark: datetime | None
+    batch_seconds: float
+    curve: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class BatchSample:
+    """Micro-batches between two looks, on average: times in seconds, tuples and answers."""
+
+    queries: int
+    in_spark: float
+    in_sash: float
+    tuples: float
+    answers: float
+
+    @property
+    def seconds(self) -> float:
+        return self.in_spark + self.in_sash
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The micro-batches of a number of queries: median times, mean answers, and tuples per second of work."""
+
+    queries: int
+    batch_seconds: float
+    in_spark: float
+    in_sash: float
+    answers: float
+    tuples_per_s: float
+
+    @classmethod
+    def of(cls, queries: int, samples: Sequence[BatchSample]) -> Stage:
+        """
+        >>> Stage.of(200, [BatchSample(200, 0.25, 0.25, 900, 60), BatchSample(200, 0.75, 0.25, 1200, 80)])
+        Stage(queries=200, batch_seconds=0.75, in_spark=0.5, in_sash=0.25, answers=70.0, tuples_per_s=1400.0)
+        """
+        seconds = [each.seconds for each in samples]
+        in_spark, in_sash = median(each.in_spark for each in samples), median(each.in_sash for each in samples)
+        answers = sum(each.answers for each in samples) / len(samples)
+        rate = sum(each.tuples for each in samples) / sum(seconds)
+        return cls(queries, median(seconds), in_spark, in_sash, answers, rate)
 
 
 class Pulse:
-    """
+    """Vitals over time, and a sample of every micro-batch.
+
     >>> def stats(tuples): return {
-    ...     "tuples": tuples, "executions": 4, "joint_executions": 2, "refreshes": 9, "work_saved": 0.5,
-    ...     "streams": {"s": {"micro_batches": tuples // 100, "seconds_in_spark": tuples / 1e3,
-    ...                       "seconds_in_sash": 0.0, "watermark": None}}}
+    ...     "tuples": tuples, "refreshes": 9, "work_saved": 0.5, "work": {"separate": {"passes": 2}},
+    ...     "streams": {"s": {"micro_batches": tuples // 100, "seconds_in_spark": tuples / 400,
+    ...                       "seconds_in_sash": 0.0}}}
     >>> times = iter([0.0, 1.0])
     >>> pulse = Pulse(lambda: next(times))
     >>> _ = pulse.take(stats(100))
     >>> vitals = pulse.take(stats(300))
-    >>> vitals.tuples_per_s, vitals.running
-    (200.0, 1.0)
+    >>> vitals.tuples_per_s, vitals.running, vitals.batch_seconds
+    (200.0, 1.0, 0.25)
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._began: float | None = None
-        self._samples: deque[tuple[float, int]] = deque()
-        self._batches = (0, 0.0, 0.0)
-        self._batch_times = (0.0, 0.0)
+        self._seen: deque[tuple[float, int]] = deque()
+        self._before = (0, 0.0, 0.0, 0, 0)
+        self.samples: list[BatchSample] = []
 
     def take(self, stats: Mapping[str, Any]) -> Vitals:
         """Vitals from the counters as they are now."""
         (stream,) = stats["streams"].values()
-        self._time_batches(stream)
-        now = self._clock()
+        queries, now = stats["work"]["separate"]["passes"], self._clock()
+        self._sample(stream, stats, queries)
         if self._began is None and stats["tuples"]:
             self._began = now
+        curve = tuple(each.seconds for each in self.samples)
         return Vitals(
             0.0 if self._began is None else now - self._began,
+            queries,
             stats["tuples"],
             self._speed(now, stats["tuples"]),
             stats["refreshes"],
-            stats["executions"],
-            stats["joint_executions"],
+            stats["work"],
             stats["work_saved"],
-            stream["micro_batches"],
-            *self._batch_times,
-            stream["watermark"],
+            curve[-1] if curve else 0.0,
+            curve,
         )
 
+    def stages(self, numbers: Iterable[int]) -> list[Stage]:
+        """The micro-batches with so many queries; while queries are registered, some have others."""
+        found = {number: [each for each in self.samples if each.queries == number] for number in numbers}
+        return [Stage.of(number, samples) for number, samples in found.items() if samples]
+
     def _speed(self, now: float, tuples: int) -> float:
-        self._samples.append((now, tuples))
-        while self._samples[0][0] < now - _RECENT_SECONDS:
-            self._samples.popleft()
-        then, before = self._samples[0]
+        self._seen.append((now, tuples))
+        while self._seen[0][0] < now - _RECENT_SECONDS:
+            self._seen.popleft()
+        then, before = self._seen[0]
         return (tuples - before) / (now - then) if now > then else 0.0
 
-    def _time_batches(self, stream: Mapping[str, Any]) -> None:
-        number, spark, sash = stream["micro_batches"], stream["seconds_in_spark"], stream["seconds_in_sash"]
-        known, spark_before, sash_before = self._batches
-        if number > known:
-            self._batch_times = ((spark - spark_before) / (number - known), (sash - sash_before) / (number - known))
-            self._batches = (number, spark, sash)
+    def _sample(self, stream: Mapping[str, Any], stats: Mapping[str, Any], queries: int) -> None:
+        times = stream["seconds_in_spark"], stream["seconds_in_sash"]
+        counters = (stream["micro_batches"], *times, stats["tuples"], stats["refreshes"])
+        batches = counters[0] - self._before[0]
+        if batches and stats["tuples"] > self._before[3]:
+            spark, sash, tuples, answers = (
+                (now - then) / batches for now, then in zip(counters[1:], self._before[1:], strict=True)
+            )
+            self.samples.append(BatchSample(queries, spark, sash, tuples, answers))
+        if batches:
+            self._before = counters
 
 
 _ACCENT = "bright_cyan"
@@ -112,6 +160,8 @@ _PROTOCOL_STYLES = {"TCP": "blue", "UDP": "magenta", "ICMP": "yellow", "GRE": "g
 _LONG_CURVE = 60
 _TALL = 34
 _QUERY_COLUMNS = 2
+# The queries of the first dashboard, and as many as a terminal shows before the first tuple.
+_OVERVIEW, _FIRST = 10, 60
 _MIDDLE = 12
 _LINES = 4
 
@@ -119,10 +169,10 @@ _LINES = 4
 class DemoView:
     """Drawn anew at every refresh, in the size of the terminal."""
 
-    def __init__(self, session: Session, duration: int, pulse: Pulse) -> None:
+    def __init__(self, session: Session, duration: int, vitals: Callable[[], Vitals | None]) -> None:
         self._session = session
         self._duration = duration
-        self._pulse = pulse
+        self._vitals_now = vitals
         self._spinner = Spinner("dots", style=_ACCENT)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -130,24 +180,26 @@ class DemoView:
         tall = height >= _TALL
         queries = self._query_lines() + 2 if tall else 0
         chart = max(3, height - _MIDDLE - queries - _LINES)
-        vitals = self._pulse.take(self._session.stats())
+        vitals = self._vitals_now()
         layout = Layout()
-        if not vitals.tuples:
+        if vitals is None or not vitals.tuples:
             layout.split_column(
-                Layout(self._header(vitals, options.max_width), size=1),
+                Layout(self._header(0.0, options.max_width), size=1),
                 Layout(self._waiting(), size=2),
                 Layout(self._texts()),
             )
             yield layout
             return
         layout.split_column(
-            Layout(self._header(vitals, options.max_width), size=1),
+            Layout(self._header(vitals.running, options.max_width), size=1),
             Layout(self._vitals(vitals), size=2),
-            Layout(self._bytes(options.max_width - 4, chart - 2), size=chart),
+            Layout(name="charts", size=chart),
             Layout(name="middle", size=_MIDDLE),
             *([Layout(self._queries(), size=queries)] if tall else []),
             Layout(self._alert(), size=1),
         )
+        half = options.max_width // 2 - 4
+        layout["charts"].split_row(Layout(self._batches(vitals, half, chart - 2)), Layout(self._bytes(half, chart - 2)))
         layout["middle"].split_row(
             Layout(self._talkers(options.max_width * 3 // 5 - 4), ratio=3),
             Layout(self._mix(options.max_width * 2 // 5 - 4), ratio=2),
@@ -156,10 +208,10 @@ class DemoView:
 
     # -- numbers ---------------------------------------------------------------------------------------
 
-    def _header(self, vitals: Vitals, width: int) -> RenderableType:
+    def _header(self, running: float, width: int) -> RenderableType:
         left = Text.assemble((" Sash ", f"bold black on {_ACCENT}"), (" one stream, ", "bold"))
         left.append(f"{len(self._session.queries)} queries, one pass", "bold")
-        seconds = min(vitals.running, self._duration)
+        seconds = min(running, self._duration)
         length = min(20, max(0, width - 64))
         right = Text.assemble(
             (bar(seconds / self._duration, length), _ACCENT), f"  {seconds:.0f} of {self._duration} s "
@@ -171,33 +223,38 @@ class DemoView:
         return grid
 
     def _vitals(self, vitals: Vitals) -> RenderableType:
+        """In the second line, the rows of one Spark job per query, and of Sash."""
+        shared, separate = vitals.work["shared"], vitals.work["separate"]
         grid = Table.grid(expand=True)
         for _ in range(4):
             grid.add_column(ratio=1, no_wrap=True)
         grid.add_row(
+            _fact(f"{vitals.work_saved:.1%}", "work saved"),
             _fact(f"{vitals.tuples_per_s:,.0f}", "tuples/s"),
-            _fact(f"{vitals.tuples:,}", "tuples"),
             _fact(f"{vitals.answers:,}", "answers"),
-            _fact(f"{vitals.work_saved:.0%}", "work saved"),
+            _fact(f"{vitals.batch_seconds * 1e3:,.0f} ms", "micro-batch"),
         )
+        compared = {
+            "tuples_read": "read",
+            "rows_expanded": "expanded",
+            "rows_aggregated": "added up",
+            "state_rows": "state",
+        }
         grid.add_row(
-            _fact(f"{vitals.batch_in_spark * 1e3:,.0f} ms", "Spark/batch"),
-            _fact(f"{vitals.batch_in_sash * 1e3:,.0f} ms", "Sash/batch"),
-            _fact(f"{vitals.executions:,}", "pane scans"),
-            _fact(f"{vitals.joint_executions:,}", "of them joint"),
+            *(_fact(f"{short(separate[name])} ► {short(shared[name])}", what) for name, what in compared.items())
         )
         return grid
 
     # -- before the first answer ----------------------------------------------------------------------
 
     def _waiting(self) -> RenderableType:
-        self._spinner.update(text=Text("Spark compiles the one pass that all of them share (5 seconds or so) ..."))
+        self._spinner.update(text=Text("The first micro-batch is on its way ..."))
         return Padding(self._spinner, (0, 1))
 
     def _texts(self) -> Panel:
         table = Table.grid(padding=(0, 2))
         table.add_column(style=_ACCENT, no_wrap=True)
-        for query in self._session.queries.values():
+        for query in list(self._session.queries.values())[:_FIRST]:
             table.add_row(query.name, Text(query.text))
         return _panel(table, "Queries", "")
 
@@ -206,6 +263,14 @@ class DemoView:
     def _rows(self, query: str) -> list[dict[str, Any]]:
         latest = self._session.queries[query].latest()
         return [] if latest is None else latest.table.to_pylist()
+
+    def _batches(self, vitals: Vitals, width: int, height: int) -> Panel:
+        """The curve is as high as the panel for a micro-batch of a second, or of the longest one."""
+        step = max(1, width // min(self._duration, _LONG_CURVE))
+        shown = list(vitals.curve)[-(width // step) :]
+        lines = curve([*shown, max(1.0, *shown)], width + step, height, step)
+        text = Text("\n".join(line[:-step] for line in lines), "green", no_wrap=True)
+        return _panel(text, "Micro-batch", f"  {vitals.batch_seconds * 1e3:,.0f} ms for {vitals.queries:,} queries")
 
     def _bytes(self, width: int, height: int) -> Panel:
         answers = self._session.queries[BYTES_PER_SECOND].answers()
@@ -250,7 +315,7 @@ class DemoView:
             grid.add_column(no_wrap=True)
             grid.add_column(no_wrap=True, justify="right", style=_ACCENT)
             grid.add_column(no_wrap=True, ratio=1, overflow="ellipsis")
-        cells = [self._query(name) for name in self._session.queries]
+        cells = [self._query(name) for name in list(self._session.queries)[:_OVERVIEW]]
         lines = self._query_lines()
         cells += [("", "", Text())] * (lines * _QUERY_COLUMNS - len(cells))
         for line in range(lines):
@@ -258,7 +323,7 @@ class DemoView:
         return _panel(grid, "Queries", "  newest answers, their first rows")
 
     def _query_lines(self) -> int:
-        return -(-len(self._session.queries) // _QUERY_COLUMNS)
+        return -(-_OVERVIEW // _QUERY_COLUMNS)
 
     def _query(self, name: str) -> tuple[str, str, Text]:
         latest = self._session.queries[name].latest()

@@ -130,7 +130,6 @@ def summary(stats: Mapping[str, Any]) -> str:
         f"{count(stats['tuples'], 'tuple')} in {seconds:.1f} s ({stats['tuples_per_s']:,.0f} tuples/s)",
         count(answers, "answer"),
         f"{stats['joint_executions']:,} of {count(stats['executions'], 'execution')} joint",
-        # Queries that are never due together save nothing by joint execution, whatever else they share.
         *([f"{stats['work_saved']:.0%} work saved"] if stats["work_saved"] >= 0.005 else []),
     ]
     lines = [", ".join(parts)]

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.core.time import Micros
+from sash.core.time import EARLIEST, Micros
 from sash.core.window import Window
 from sash.expr.value_codes import Codes, KeyDictionary
 from sash.panes.accelerator import Accelerator
@@ -117,6 +117,16 @@ class BasicIntervalSynopsis(PaneStore):
         """How many groups some pane has, closed or open; `groups` also counts vanished ones."""
         live = int(self._live().sum()) if self.groups > most else 0
         return live if live > most else 0
+
+    def last_seen(self, presence: Partial) -> NDArray[np.int64]:
+        panes = len(self._ring)
+        if presence not in self.since or not panes:
+            return super().last_seen(presence)
+        there = self._ring.column((presence, 0), 0, panes) > 0
+        seen = np.full(len(self._keys), EARLIEST - 1, dtype=np.int64)
+        # Panes are in the order of their ends: of several, the newest is written last.
+        seen[self._ring.codes(0, panes)[there]] = self._ring.ends_of_rows()[there]
+        return np.sort(seen[seen >= EARLIEST])
 
     def _live(self) -> NDArray[np.bool_]:
         live = np.zeros(len(self._keys), dtype=np.bool_)

@@ -16,7 +16,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Self
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sash.core.errors import QueryFailedError
 from sash.core.interned import InternedValue
@@ -157,6 +159,13 @@ class PaneStore(ABC):
     def groups_beyond(self, most: int) -> int:
         """How many groups this process holds, if there are more than `most`; else 0."""
         return 0
+
+    def last_seen(self, presence: Partial) -> NDArray[np.int64]:
+        """For each group, by stored numbers of rows, the end of the newest closed pane with its tuples; ascending.
+
+        Empty if the rows are not in this process.
+        """
+        return np.empty(0, dtype=np.int64)
 
     @property
     @abstractmethod

@@ -249,6 +249,10 @@ class PlanRuntime:
 
     # -- readers ---------------------------------------------------------------------------------------
 
+    @property
+    def readers(self) -> int:
+        return len(self._readers)
+
     def is_read_by(self, serial: int) -> bool:
         return serial in self._readers
 

@@ -31,6 +31,9 @@ _COUNTERS = {
     "jumped_tuples": "Tuples that MAX JUMP has left out",
     "seconds_in_spark": "Seconds spent in passes on Spark",
     "seconds_in_sash": "Seconds spent on panes, schedules and answers",
+    "tuples_read": "Tuples read from sources",
+    "rows_expanded": "Rows made of the tuples, for panes or for windows",
+    "rows_aggregated": "Rows aggregated, and partials merged",
     "executions": "Executions of queries, joint ones counted once",
     "joint_executions": "Executions that answered several queries",
     "refreshes": "Answers that executions gave",
@@ -51,7 +54,9 @@ _COUNTERS = {
 }
 _GAUGES = {
     "tuples_per_s": "Tuples per second of work",
-    "work_saved": "Part of the work that joint execution saved, by the cost model",
+    "work_saved": "Part of the rows that one Spark job per query would read, expand and aggregate, and Sash does not",
+    "passes": "Readers of a stream, all streams together",
+    "state_rows": "Rows of state: of panes, or of the open windows of one Spark job per query",
     "plans": "Running plans of continuous queries",
     "watermark": "The watermark, in seconds since 1970",
     "overloaded": "Whether micro-batches take longer than the time between them",
@@ -93,6 +98,8 @@ def exposition(stats: Mapping[str, Any]) -> str:
 def _parts(stats: Mapping[str, Any]) -> Iterator[tuple[str, Labels, Mapping[str, Any]]]:
     """The parts of `stats()` that have numbers of their own, with their labels."""
     yield "session", (), stats
+    for how, numbers in stats.get("work", {}).items():
+        yield "work", (("work", how),), numbers
     for stream, facts in stats["streams"].items():
         yield "stream", (("stream", stream),), facts
         for keys, ratio in facts["unreduced"].items():

@@ -12,13 +12,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sash.catalog import Catalog
 from sash.core.errors import CatalogError, nearest
 from sash.core.time import SECOND, format_duration, to_datetime
-from sash.core.window import FOREVER, Window
+from sash.core.window import Window
 from sash.isolation import Isolation
+from sash.panes.partials import Partial
 from sash.runtime.answers.registered_query import Query
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.continuous.join_runtime import JoinRuntime
@@ -26,9 +29,14 @@ from sash.runtime.periodic.active import ActiveQuery
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.statistics import ExecutionRecord, GroupStatistics, ReadStatistics
 from sash.runtime.streams.running_stream import RunningStream
+from sash.runtime.work import saved, total
 from sash.schedule import POLICY_NAMES, Policy
 from sash.schedule import policy as policy_named
 from sash.sql.types import spark_name
+
+# How many stored values of a pane table a report looks at.
+_MOST_VALUES = 2_000_000
+_NOTHING = np.empty(0, dtype=np.int64)
 
 
 class _Part(NamedTuple):
@@ -156,28 +164,54 @@ def session_statistics(
         groups += mine
     # If a query was dropped and registered again, two streams may have its name for a moment: the first one counts.
     scheduled = {name: facts for each in reversed(groups) for name, facts in each.queries.items()}
+    told = {
+        query.name: {**_query_statistics(query, scheduled.get(query.name, {})), **continuous.statistics(query)}
+        for query in list(queries.values())
+    }
+    meters = [running.runtime.work for running in list(streams.values())]
+    shared, separate = total(each.shared for each in meters), total(each.separate for each in meters)
+    executed = _execution_statistics([each.statistics for each in groups])
+    read = [stream for facts in told.values() for stream in streams_of(facts)]
     return {
         "tuples": sum(each["tuples"] for each in by_stream.values()),
         "tuples_per_s": sum(each["tuples_per_s"] for each in by_stream.values()),
         "late_tuples": sum(each["late_tuples"] for each in by_stream.values()),
         "jumped_tuples": sum(each["jumped_tuples"] for each in by_stream.values()),
-        **_execution_statistics([each.statistics for each in groups]),
+        **executed,
+        "work_saved": saved(shared, separate),
+        "work": {
+            "shared": {
+                "passes": len(set(read)),
+                **vars(shared),
+                "state_rows": sum(each.table["rows"] for each in groups),
+                "executions": executed["executions"],
+            },
+            "separate": {
+                "passes": len(read),
+                **vars(separate),
+                "state_rows": sum(each.separate_rows for each in groups),
+                "executions": executed["refreshes"],
+            },
+        },
         "answers_forgotten": forgotten,
         "plans": continuous.plans,
         "streams": by_stream,
-        "queries": {
-            query.name: {**_query_statistics(query, scheduled.get(query.name, {})), **continuous.statistics(query)}
-            for query in list(queries.values())
-        },
+        "queries": told,
     }
+
+
+def streams_of(query: dict[str, Any]) -> list[str]:
+    """The streams that a query of `stats()` reads; none if it has failed, or if no stream runs it yet."""
+    return query.get("streams") or [query[name] for name in ("stream",) if name in query]
 
 
 @dataclass(frozen=True)
 class _GroupReport:
-    """A pane table and its queries as of one moment."""
+    """A pane table and its queries as of one moment; `separate_rows` is the state that a job per query would have."""
 
     table: dict[str, Any]
     statistics: GroupStatistics
+    separate_rows: int
     queries: dict[str, dict[str, Any]]
 
 
@@ -189,7 +223,41 @@ def _locked(read: Callable[[], _GroupReport], isolation: Isolation) -> _GroupRep
 
 def _group_report(stream: str, group: PaneGroup) -> _GroupReport:
     queries = {active.name: _scheduled(stream, group, active) for active in group.queries.values()}
-    return _GroupReport(_table_statistics(group), replace(group.statistics), queries)
+    return _GroupReport(_table_statistics(group), replace(group.statistics), _separate_rows(group), queries)
+
+
+def _separate_rows(group: PaneGroup) -> int:
+    """The groups in the open windows of one job per query, as far as they can be counted in a moment."""
+    now, rows, left = group.clock.position, 0, _MOST_VALUES
+    # Many queries have the same WHERE, and many of these the same window.
+    seen: dict[Partial, NDArray[np.int64]] = {}
+    known: dict[tuple[Partial, Window], int] = {}
+    for active in group.queries.values():
+        presence, covered = active.readings[0].reading.partials[0], active.readings[0].covered
+        # A union has at least the groups of one part, and a difference perhaps none.
+        part = presence if covered is None else covered.parts(presence)[0]
+        if part not in seen:
+            left -= group.panes.closed_rows
+            seen[part] = group.panes.last_seen(part) if left >= 0 else _NOTHING
+        for window in active.compiled.windows:
+            if (part, window) not in known:
+                known[part, window] = open_rows(seen[part], window, now)
+            rows += 0 if covered is not None and covered.subtracted else known[part, window]
+    return rows
+
+
+def open_rows(seen: NDArray[np.int64], window: Window, now: int) -> int:
+    """The state of a job over a window: of each open window, the groups that it has seen.
+
+    `seen` has the last time of each group. WINDOW / SLIDE windows are open, and the youngest began a SLIDE ago.
+
+    >>> open_rows(np.array([3, 8, 9, 10]), Window(6, 2), now=10)
+    8
+    """
+    if window.unbounded or window.slide is None:
+        return len(seen)
+    begins = now - window.slide * np.arange(1, window.per_tuple + 1)
+    return int((len(seen) - np.searchsorted(seen, begins, side="right")).sum())
 
 
 def _scheduled(stream: str, group: PaneGroup, active: ActiveQuery) -> dict[str, Any]:
@@ -237,21 +305,16 @@ def _length(window: Window, extent: Callable[[int], str]) -> str:
 
 
 def _windows_per_tuple(active: ActiveQuery) -> int:
-    """How many windows of a query a tuple falls into: Spark's `window()` makes as many rows of the tuple."""
-    slide = active.compiled.slide
-    windows = active.compiled.windows
-    return sum(1 if slide is None or window.length == FOREVER else -(-window.length // slide) for window in windows)
+    return sum(window.per_tuple for window in active.compiled.windows)
 
 
 def _execution_statistics(groups: list[GroupStatistics]) -> dict[str, Any]:
-    joint, separate = sum(g.joint_cost for g in groups), sum(g.separate_cost for g in groups)
     return {
         "executions": sum(g.executions for g in groups),
         "joint_executions": sum(g.joint_executions for g in groups),
         "refreshes": sum(g.refreshes for g in groups),
         "beside_slides": sum(g.beside_slides for g in groups),
         "restarts": sum(g.restarts for g in groups),
-        "work_saved": 0.0 if not separate else 1 - joint / separate,
     }
 
 

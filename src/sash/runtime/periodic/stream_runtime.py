@@ -39,6 +39,7 @@ from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.records.journal import GroupService, JumpedTuples
 from sash.runtime.settings import Settings
 from sash.runtime.statistics import StreamStatistics
+from sash.runtime.work import Covers, WorkMeter
 from sash.schedule import SharedTime
 from sash.sharing.choose import Prices
 from sash.sharing.groups import PaneTable
@@ -108,6 +109,7 @@ class StreamRuntime:
         self.counted = 0
         self.waiting = 0
         self.statistics = StreamStatistics()
+        self.work = WorkMeter()
         self.meter = RateMeter()
         self.unreduced: dict[str, float] = {}
         self._warned_late = False
@@ -158,6 +160,7 @@ class StreamRuntime:
         for number, bound in enumerate(active.readings):
             bound.group.add_reader(query.name, number, bound)
         active.home.queries[query.name] = active
+        self.work.change(query, 1)
         return active
 
     def _bound(self, query: CompiledQuery) -> ActiveQuery:
@@ -212,6 +215,7 @@ class StreamRuntime:
         """Remove queries that run; the result is the pane tables that they read."""
         left: dict[TableName, dict[str, None]] = {}
         for active in [self.active.pop(name) for name in names if name in self.active]:
+            self.work.change(active.compiled, -1)
             for group in active.groups:
                 left.setdefault(group.name, {})[active.name] = None
         for table, readers in left.items():
@@ -322,6 +326,7 @@ class StreamRuntime:
     def _absorb(self, batch: BatchFacts, by_rows: bool) -> int:
         groups = [group for group in self.ordered() if group.name.by_rows == by_rows]
         late = [0]
+        self.work.take(batch, by_rows, self._covers)
         for number, rows, counts in batch.lanes:
             late.append(groups[number].absorb(rows, counts))
         self._judge_reduction(groups, batch)
@@ -453,6 +458,11 @@ class StreamRuntime:
         self.statistics.tuples += batch.rows
         self.statistics.null_timestamps += batch.null_timestamps
         self.statistics.unparsable += batch.unparsable
+
+    def _covers(self) -> Covers:
+        """The conditions whose partials are combined from those of others."""
+        readers = [bound for group in self.groups.values() for bound in group.members.readers.values()]
+        return {bound.reading.partials[0].predicate: bound.covered for bound in readers if bound.covered is not None}
 
     def _report_jumped(self, jumped: JumpedTuples) -> None:
         self.statistics.tuples += jumped.tuples

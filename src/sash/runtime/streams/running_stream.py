@@ -181,6 +181,7 @@ class RunningStream:
         if self._plans is not None:
             self._last_rows = batch.number
             batch = self._plans.with_tuples(plans, batch)
+        self.runtime.work.take_plans(batch.number, [plan.readers for plan in plans])
         for feed in self.feeds:
             feed.take_batch(batch.rows, self.stream, epoch, batch.number)
         # The panes come last: their commit is the stream's.

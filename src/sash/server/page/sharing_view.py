@@ -103,42 +103,21 @@ def _keys(table: dict[str, Any]) -> str:
     return as_written(", ".join(table["keys"])) or "all tuples"
 
 
-@dataclass(frozen=True)
-class Work:
-    """The work for the current queries, over all tuples so far: rows read, and rows made before they are added up.
-
-    `alone`: one Spark job per query reads every tuple for each query, and makes a row for every window that it falls
-    into. Sash reads a tuple once, and adds it to one pane of each pane table, and to each continuous plan.
-    """
-
-    read_alone: int
-    made_alone: int
-    read: int
-    made: int
-
-
-def work(stats: dict[str, Any]) -> Work:
-    read_alone = made_alone = read = made = 0
-    for stream, facts in stats["streams"].items():
-        readers = [query for query in stats["queries"].values() if stream in _streams(query)]
-        continuous = [query["plan"] for query in readers if "plan" in query]
-        tables, tuples = facts["pane_tables"], facts["tuples"]
-        read_alone += tuples * len(readers)
-        made_alone += tuples * (sum(table["windows_per_tuple"] for table in tables) + len(continuous))
-        read += tuples * bool(readers)
-        made += tuples * (len(tables) + len(set(continuous)))
-    return Work(read_alone, made_alone, read, made)
-
-
-def _streams(query: dict[str, Any]) -> list[str]:
-    """The streams of a query; none if it has failed, or if no stream runs it yet."""
-    return query.get("streams") or [query[name] for name in ("stream",) if name in query]
+# The numbers of stats()["work"], and their titles.
+_WORK = {
+    "passes": "Passes over the source",
+    "tuples_read": "Tuples read",
+    "rows_expanded": "Rows expanded",
+    "rows_aggregated": "Rows aggregated",
+    "state_rows": "Rows of state",
+    "executions": "Executions",
+}
 
 
 def show(watch: Watch) -> None:
-    heading("Sharing", "every stream is read once; what is shared is drawn once")
+    heading("Sharing", "the work beside that of one Spark job per query; what is shared is drawn once")
     with ui.row().classes("w-full gap-3"):
-        compared = {title: _comparison(title) for title in ("Tuples read", "Rows made of them")}
+        compared = {name: _comparison(title) for name, title in _WORK.items()}
     sentence = ui.label("").classes("text-base")
     # A picture where there is room for five columns, else a list.
     with ui.element("div").classes("w-full gt-sm"):
@@ -155,9 +134,9 @@ def show(watch: Watch) -> None:
     def draw() -> None:
         if not watch.stats:
             return
-        taken = work(watch.stats)
-        compared["Tuples read"](taken.read_alone, taken.read)
-        compared["Rows made of them"](taken.made_alone, taken.made)
+        work = watch.stats["work"]
+        for name, fill in compared.items():
+            fill(work["separate"][name], work["shared"][name])
         sentence.set_text(summary(watch.stats))
         found = paths(watch.stats)
         if found != drawn:
@@ -180,15 +159,25 @@ def _comparison(title: str) -> Callable[[int, int], None]:
     """A card with the work of one Spark job per query, and Sash's; returns the function that fills it."""
     with ui.card().classes("q-py-sm q-px-md gap-0").props("flat bordered"):
         ui.label(title).classes("text-sm sash-dim")
-        ours = ui.label("–").classes("text-2xl font-semibold")
-        theirs = ui.label("").classes("text-base")
+        factor = ui.label("–").classes("text-2xl font-semibold")
+        numbers = ui.label("").classes("text-base")
 
-    def fill(alone: int, shared: int) -> None:
-        less = f", {alone / shared:,.1f} times less" if alone > shared > 0 else ""
-        ours.set_text(f"{short(shared)} by Sash{less}")
-        theirs.set_text(f"{short(alone)} by one Spark job per query")
+    def fill(separate: int, shared: int) -> None:
+        factor.set_text(times_less(separate, shared))
+        numbers.set_text(f"{short(shared)} instead of {short(separate)}")
 
     return fill
+
+
+def times_less(separate: float, shared: float) -> str:
+    """
+    >>> times_less(2000, 10), times_less(14, 10), times_less(1, 1), times_less(0, 0)
+    ('200 times less', '1.4 times less', 'no less', 'no less')
+    """
+    if separate <= shared or not shared:
+        return "no less"
+    factor = separate / shared
+    return f"{factor:,.0f} times less" if factor >= 10 else f"{factor:.1f} times less"
 
 
 def short(number: float) -> str:
@@ -231,11 +220,11 @@ def summary(stats: dict[str, Any]) -> str:
     if stats["joint_executions"]:
         joint, all = f"{stats['joint_executions']:,}", f"{stats['executions']:,}"
         parts.append(f"{joint} of {all} executions answered several queries at once")
-    if saved := _percent(stats["work_saved"]):
-        parts.append(f"{saved} of the work on panes saved")
     if stats["plans"]:
         parts.insert(1, f"{_count(stats['plans'], 'continuous plan')}")
-    return ", ".join(parts) + "."
+    saved = _percent(stats["work_saved"])
+    lead = f"{saved} less work than one Spark job per query: rows read, expanded and aggregated. " if saved else ""
+    return lead + ", ".join(parts) + "."
 
 
 def _percent(part: float) -> str:
