@@ -34,7 +34,8 @@ def test_who_answers(kind: Kind) -> None:
 
 def test_a_median_is_held_against_its_target(capsys: pytest.CaptureFixture[str]) -> None:
     """What goes to Spark has no target."""
-    took = {kind.what: [3.0, 4.0, 900.0] for kind in KINDS} | {"all keys": [5.1], "an average": [50.1]}
+    took = {kind.what: [(3.0, 1.0), (4.0, 1.0), (900.0, 2.0)] for kind in KINDS}
+    took |= {"all keys": [(5.1, 1.0)], "an average": [(50.1, 1.0)]}
     print_table({"stored_rows": 10, "rate": 20, "share_of_time_in_micro_batches": 0.5, "ms": took})
     told = capsys.readouterr().out
     assert told.count("5: met") == 1 and told.count("5: missed") == 1
