@@ -17,6 +17,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 import sash
 from benchmarks.packets import DDL, rows_of
 from sash.runtime.answers.answer import Answer
@@ -62,6 +64,13 @@ def texts_of(form: str, queries: list[Query]) -> list[str]:
     return [question.cql(query) for query in queries for question in FORMS[form]]
 
 
+def processor() -> float:
+    """Seconds of processor time that this process and Spark's have taken."""
+    own = psutil.Process()
+    taken = [each.cpu_times() for each in (own, *own.children(recursive=True))]
+    return float(sum(each.user + each.system for each in taken))
+
+
 @cache
 def shared_session() -> Any:
     """One Spark session for the whole run: what the JVM has compiled stays compiled."""
@@ -98,14 +107,27 @@ class Reader:
             self.values += len(answer.table.column(answer.table.num_columns - 1).to_numpy())
 
 
+def declare_stream(
+    session: Session, directory: str, files_per_batch: int, name: str, columns: str, clauses: str = ""
+) -> None:
+    options = f"path '{directory}', maxFilesPerTrigger '{files_per_batch}'"
+    session.sql(f"CREATE STREAM {name} ({columns}) FROM parquet OPTIONS ({options}) TIMESTAMP ts {clauses}")
+
+
+def declare_packets(session: Session, directory: str, files_per_batch: int) -> None:
+    declare_stream(session, directory, files_per_batch, "packets", DDL)
+
+
 @contextmanager
-def drained(texts: list[str], files: list[Path], files_per_batch: int) -> Iterator[tuple[Session, float]]:
+def drained(
+    texts: list[str],
+    files: list[Path],
+    files_per_batch: int,
+    declare: Callable[[Session, str, int], None] = declare_packets,
+) -> Iterator[tuple[Session, float]]:
     """A session that has run these queries over all files, and the seconds from the first tuple to the last answer."""
     with tempfile.TemporaryDirectory() as directory, sash.connect(spark=shared_session()) as session:
-        session.sql(
-            f"CREATE STREAM packets ({DDL}) FROM parquet OPTIONS (path '{stage(files, directory)}', "
-            f"maxFilesPerTrigger '{files_per_batch}') TIMESTAMP ts"
-        )
+        declare(session, stage(files, directory), files_per_batch)
         reader = Reader()
         for i, text in enumerate(texts):
             session.register(text, name=f"q{i}").subscribe(reader)
@@ -117,8 +139,9 @@ def drained(texts: list[str], files: list[Path], files_per_batch: int) -> Iterat
         failed = [query.error for query in session.queries.values() if query.error is not None]
         if failed:
             raise failed[0]
-        if reader.answers != session.stats()["refreshes"]:
-            raise SystemExit(f"{reader.answers} answers were read, not {session.stats()['refreshes']}")
+        answered = sum(query.answered for query in session.queries.values())
+        if reader.answers != answered:
+            raise SystemExit(f"{reader.answers} answers were read, not {answered}")
         yield session, seconds
 
 

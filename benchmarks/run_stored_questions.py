@@ -24,11 +24,11 @@ from time import perf_counter
 from typing import Any
 from unittest import mock
 
-import psutil
 import pyarrow as pa
 
 import sash
 from benchmarks import stored_slides
+from benchmarks.engines import processor
 from sash.runtime import route
 from sash.runtime.stored import stored_indexes
 from sash.spark.spark_session import acquire_own_session, release_own_session
@@ -41,13 +41,6 @@ AGGREGATES = {
     "no groups": "SELECT COUNT(*) AS n, SUM(k) AS total FROM s [WINDOW {} sec]",
     "by k": "SELECT k, COUNT(*) AS n, SUM(id) AS total FROM s [WINDOW {} sec] WHERE id > 0 GROUP BY k ORDER BY k",
 }
-
-
-def processor() -> float:
-    """Seconds of processor time that this process and Spark's have taken."""
-    own = psutil.Process()
-    taken = [each.cpu_times() for each in (own, *own.children(recursive=True))]
-    return float(sum(each.user + each.system for each in taken))
 
 
 def best(rounds: int, ways: dict[str, Callable[[], pa.Table]]) -> dict[str, dict[str, float]]:

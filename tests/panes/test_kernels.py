@@ -49,13 +49,14 @@ def rows(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[tuple[int, An
 
 @pytest.mark.parametrize("combine", SIMPLE)
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
+@pytest.mark.parametrize("groups", [1, GROUPS])
 @given(data=st.data())
 @settings(max_examples=examples(40))
-def test_a_kernel_is_its_reference(combine: Combine, dtype: type, data: st.DataObject) -> None:
+def test_a_kernel_is_its_reference(combine: Combine, dtype: type, groups: int, data: st.DataObject) -> None:
     drawn = data.draw(rows(INTS if dtype is np.int64 else FLOATS))
-    codes = np.array([code for code, _ in drawn], dtype=np.int32)
+    codes = np.array([code % groups for code, _ in drawn], dtype=np.int32)
     values = np.array([value for _, value in drawn], dtype=dtype)
-    ours, theirs = (np.full(GROUPS, IDENTITIES[combine, dtype], dtype=dtype) for _ in range(2))
+    ours, theirs = (np.full(groups, IDENTITIES[combine, dtype], dtype=dtype) for _ in range(2))
     FOLDS[combine](codes, values, ours)
     with np.errstate(invalid="ignore", over="ignore"):
         REFERENCES[combine](codes, values, theirs)

@@ -34,6 +34,10 @@ def kernel_has_all(codes: Any, first: int, groups: int) -> bool:
 @numba.njit(cache=True, nogil=True)
 def kernel_add(codes: Any, values: Any, accumulator: Any) -> None:
     i, groups, looked = 0, accumulator.size, 0
+    if groups == 1:
+        for row in range(codes.size):
+            accumulator[0] += values[row]
+        return
     while i < codes.size:
         last = i + groups - 1
         # Sorted codes that begin and end so have all groups; others are looked at once for so many rows.
