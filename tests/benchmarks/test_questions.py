@@ -14,7 +14,7 @@ from tests.support.sparkless_session import SparklessSession
 TOLD = {
     PANES: "answered from pane table packets by (src)",
     ROWS: "sub-window by sub-window over the stored rows",
-    INDEX: "Rather than over the rows: from the tree index on length",
+    INDEX: "Instead of the rows: the tree index on length",
     SPARK: "by Spark SQL over the stored rows",
 }
 
