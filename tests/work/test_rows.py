@@ -53,3 +53,13 @@ def test_rows_are_groups_and_panes_not_tuples(tuples: int) -> None:
     facts = split(program, result)
     assert facts.rows == tuples and sum(len(rows.ends) for _, rows, _ in facts.lanes) == ROWS
     assert all(counts.sum() == tuples for _, _, counts in facts.lanes)
+
+
+@pytest.mark.parametrize(("slide", "computed"), [(5, 1), (4, 4)])
+def test_a_column_that_all_pane_tables_share_is_computed_once_per_tuple(slide: int, computed: int) -> None:
+    """Panes of one length are one column; if one table has shorter panes, each of the four tables has its own."""
+    texts = {**QUERIES, "all": QUERIES["all"].replace("SLIDE 5", f"SLIDE {slide}")}
+    runtime = StreamRuntime(PACKETS, Settings("conservative"))
+    runtime.synchronise(compiled(texts, PACKETS))
+    program = PassProgram(PACKETS, runtime.tables(), "micro_batch", type_name)
+    assert len(program.lanes) == 4 and program.sql.count("pmod(") == computed

@@ -184,16 +184,18 @@ class PassProgram:
         return f"SELECT 0 AS _lane, _t, {', '.join(columns)} FROM ({self._source()})"
 
     def _unpivoted(self) -> str:
-        names = ["_lane", "_pane", *self._columns]
-        types = {"_pane": "BIGINT", **self._columns}
-        flat, parts = ["_t"], []
-        for number, mine in enumerate(self._lane_columns):
-            own = {"_lane": str(number), **{n: mine.get(n, f"CAST(NULL AS {types[n]})") for n in names[1:]}}
-            flat += [f"{text} AS {name}_{number}" for name, text in own.items()]
-            parts.append(f"({', '.join(f'{name}_{number}' for name in own)}) AS `{number}`")
+        types = {"_lane": "INT", "_pane": "BIGINT", **self._columns}
+        lanes = [{"_lane": str(number), **mine} for number, mine in enumerate(self._lane_columns)]
+        # Columns that mean the same in every lane are computed once per row.
+        shared = {name: text for name, text in lanes[0].items() if all(lane.get(name) == text for lane in lanes)}
+        names = [name for name in types if name not in shared]
+        flat, parts = ["_t", *(f"{text} AS {name}" for name, text in shared.items())], []
+        for number, lane in enumerate(lanes):
+            flat += [f"{lane.get(name, f'CAST(NULL AS {types[name]})')} AS {name}_{number}" for name in names]
+            parts.append(f"({', '.join(f'{name}_{number}' for name in names)}) AS `{number}`")
         inner = f"SELECT {', '.join(flat)} FROM ({self._source()})"
         return (
-            f"SELECT _t, {', '.join(names)} FROM ({inner}) "
+            f"SELECT _t, {', '.join(types)} FROM ({inner}) "
             f"UNPIVOT INCLUDE NULLS (({', '.join(names)}) FOR _name IN ({', '.join(parts)}))"
         )
 
