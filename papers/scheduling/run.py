@@ -165,6 +165,7 @@ class Shelves:
         self._written = 0
         for group in groups:
             group.move_to_cluster(self)
+            group.choose()
 
     def bring(self, batch: BatchFacts) -> None:
         """Write what the pass has brought, one file for each pane table."""

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.packet_panes import ALL_THE_TIME
 from sash.catalog import Stream
 from sash.core.errors import SashError
 from sash.core.time import SECOND, to_micros
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic import stream_snapshot
+from sash.runtime.periodic.pace import UNHURRIED, Pace
 from sash.runtime.settings import Settings
 from tests.runtime.test_aggregate_oracle import (
     ALL_FORMS,
@@ -163,6 +165,35 @@ def test_one_inquiry_for_all_windows_and_queries() -> None:
     shelf = panes_of(group).cluster
     assert isinstance(shelf, Shelf)
     assert shelf.inquiries == len({answer.as_of for answer in answers}) and len(answers) == 4 * shelf.inquiries
+
+
+def inquired(policy: str, slides: list[int], pace: Pace) -> tuple[int, list[Answer]]:
+    """The inquiries for sums over different windows, and their answers."""
+    feed = Feed(stream(), Settings(policy))
+    texts = {
+        f"q{i}": f"SELECT k, SUM(v) AS a FROM s [WINDOW {10 + i} sec SLIDE {slide} sec] GROUP BY k"
+        for i, slide in enumerate(slides)
+    }
+    feed.runtime.synchronise(compiled(texts, feed.declared, "cluster"))
+    answers = feed.push(rows(0, 61), pace)
+    (group,) = feed.runtime.ordered()
+    shelf = panes_of(group).cluster
+    assert isinstance(shelf, Shelf)
+    return shelf.inquiries, answers
+
+
+def test_live_one_inquiry_answers_all_windows_that_are_due() -> None:
+    """There executions are decided one by one: windows of one table are one group of queries (CS2)."""
+    inquiries, answers = inquired("conservative", [4, 4, 4], ALL_THE_TIME)
+    assert inquiries == len({answer.as_of for answer in answers}) and len(answers) == 3 * inquiries
+
+
+def test_slides_are_synchronised_because_an_inquiry_is_a_job() -> None:
+    """A job costs so much more than an answer that SLIDE 3 sec and 5 sec are executed every 2 sec, too."""
+    inquiries, answers = inquired("hybrid", [2, 3, 5], UNHURRIED)
+    assert inquiries == len({answer.as_of for answer in answers}) and len(answers) == 3 * inquiries
+    apart, _ = inquired("conservative", [2, 3, 5], UNHURRIED)
+    assert inquiries < 0.8 * apart
 
 
 def test_an_overflow_there_fails_its_query_alone() -> None:

@@ -21,7 +21,7 @@ from sash.sharing.covers import Cover
 class Kind(StrEnum):
     """The synopses of Figure 2.5, the landmark window's, and the join synopses of 8.3.2 in their generalized form.
 
-    Panes in the cluster are files: a window's are looked up, and read by a job.
+    Panes in the cluster are files: one job reads the files of all windows that are due.
     """
 
     RUNNING = "running"
@@ -40,7 +40,7 @@ class Kind(StrEnum):
 
 JOINS = frozenset({Kind.RJ, Kind.IJ, Kind.BIJ})
 # These are read from the youngest interval to the oldest, with the answers of shorter windows on the way.
-SCANNED = frozenset({Kind.BASIC_INTERVAL, Kind.BIJ})
+SCANNED = frozenset({Kind.BASIC_INTERVAL, Kind.CLUSTER, Kind.BIJ})
 
 _COUNTED = frozenset({"QUANTILE", "MEDIAN", "TOP K", "COUNT DISTINCT"})
 _DUPLICATE_INSENSITIVE = frozenset({"MIN", "MAX"})

@@ -92,9 +92,10 @@ def look_up_equal_windows(queries: Queries, synopses: Synopses) -> Decision | No
 
 
 def scan_all_windows(queries: Queries, synopses: Synopses) -> Decision | None:
-    """CS2: one basic interval synopsis, any windows; the sums and the counts of an AVG count as one."""
+    """CS2: one basic interval synopsis, here or in the cluster, any windows; an AVG's sums and counts count as one."""
     divided = any(query.aggregate == "AVG" for query in queries) and _are_sums_and_counts(synopses)
-    scanned = {synopsis.kind for synopsis in synopses} == {Kind.BASIC_INTERVAL}
+    kinds = {synopsis.kind for synopsis in synopses}
+    scanned = len(kinds) == 1 and kinds <= SCANNED - JOINS
     return _scan("CS2", synopses) if scanned and (len(synopses) == 1 or divided) else None
 
 

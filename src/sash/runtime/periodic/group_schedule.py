@@ -404,7 +404,11 @@ class Schedule:
         for active in queries:
             self._know(active)
         for name in sorted(self.leaders, key=lambda name: self.queries[name].compiled.serial):
-            self._put(self.queries[name], self._place(self.queries[name]))
+            place = self._place(self.queries[name])
+            self._put(self.queries[name], place)
+            if self.local.task_of(name).group != place.group:
+                # An older version has put the query into another group.
+                self.local.regroup(name, place.group, now)
         self._let_leaders_lead(now)
 
     def use(self, policy: Policy, now: int) -> None:
