@@ -123,8 +123,8 @@ def fit() -> dict[str, float]:
     rows, seconds = [], []
     for groups, queries in FITTED:
         panes = min(queries, LONGEST)
-        # A sum and a count of each group, read and told; the scan's first pane is not combined with anything.
-        rows.append([1.0, (panes - 1) * groups * 2, queries * groups * 2])
+        # Read: rows, sums and how many values each has. Told: a sum and a count. The first pane is not combined.
+        rows.append([1.0, (panes - 1) * groups * 3, queries * groups * 2])
         seconds.append(statistics.median(executions(groups, queries)))
         print(json.dumps({"groups": groups, "queries": queries, "panes": panes, "seconds": seconds[-1]}), flush=True)
     weighed = np.array(rows) / np.array(seconds)[:, None]

@@ -11,7 +11,7 @@ from sash.cli.demo import DemoRun, plain_line
 from sash.cli.demo_jobs import JobRates
 from sash.cli.demo_stream import FLOODERS, QUERIES, demo_queries, dotted, overview
 from sash.cli.demo_table import closing_table
-from sash.cli.demo_view import DemoView, Pulse, Stage
+from sash.cli.demo_view import DemoStage, DemoView, Pulse
 from sash.core.time import SECOND
 from sash.core.window import TimeWindow
 from tests.cli.examples import answer
@@ -111,7 +111,7 @@ def test_a_plain_line():
 
 def closing(session, jobs=None):
     console = Console(width=100, color_system=None)
-    stages = [Stage(200, 0.25, 0.2, 0.05, 70.0, 80_000.0), Stage(800, 0.26, 0.2, 0.06, 280.0, 77_000.0)]
+    stages = [DemoStage(200, 0.25, 0.2, 0.05, 70.0, 80_000.0), DemoStage(800, 0.26, 0.2, 0.06, 280.0, 77_000.0)]
     with console.capture() as captured:
         console.print(closing_table(session.stats(), stages, jobs))
     return [" ".join(line.split()) for line in captured.get().splitlines()]

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
-from sash.runtime.explaining.report import streams_of
+from sash.core.window import TimeWindow
+from sash.runtime.explaining.report import open_rows, streams_of
 from sash.runtime.work import Work, WorkMeter, saved
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
@@ -120,10 +122,21 @@ def test_rows_are_counted_by_their_own_pass(session: SparklessSession) -> None:
 def test_continuous_queries_of_one_plan_are_one() -> None:
     meter = WorkMeter()
     meter.take_plans(1_000, [2, 1])
-    assert meter.separate == Work(3_000, 3_000, 3_000) and meter.shared == Work(0, 2_000, 2_000)
+    assert meter.separate == Work(3_000, 3_000, 3_000) and meter.shared == Work(1_000, 2_000, 2_000)
     assert streams_of({"plan": "p7", "streams": ["s", "t"]}) == ["s", "t"]
     assert streams_of({"stream": "s"}) == ["s"] and streams_of({}) == [], "a failed query reads nothing"
 
 
 def test_nothing_is_saved_of_nothing() -> None:
     assert saved(Work(), Work()) == 0.0
+
+
+def test_a_stream_that_nobody_queries_counts_for_nothing(session: SparklessSession) -> None:
+    session.push("s", HUNDRED)
+    shared, separate = work(session)
+    assert not any(shared.values()) and not any(separate.values())
+
+
+def test_a_window_of_very_many_slides_is_counted_by_its_groups() -> None:
+    seen = np.array([0, 10**6, 2 * 10**6])
+    assert open_rows(seen, TimeWindow(10**12, 1), now=2 * 10**6) == 3 * 10**12 - 3 * 10**6

@@ -74,6 +74,20 @@ def test_a_query_that_comes_during_its_blocks_execution_is_answered_as_promised(
     assert members(scheduler, 8) == [(8, ("fast", "slow", "new"))]
 
 
+def test_a_restored_schedule_is_the_saved_one() -> None:
+    """Also where a sub-group has not returned to its block yet: recovery repeats decisions."""
+    scheduler = LocalScheduler(policy("aggressive"))
+    for name, slide in (("a", 4), ("b", 8), ("c", 12)):
+        scheduler.add(name, "G1", slide, now=0)
+    scheduler.begin(due(scheduler, 4))
+    scheduler.add("d", "G1", 16, now=4)
+    scheduler.tasks()
+    scheduler.postpone(scheduler.task_of("d"), until=11)
+    restored = LocalScheduler.restore(scheduler.snapshot(), policy("aggressive"))
+    deadlines = [[each.deadline_of(query) for query in "abcd"] for each in (scheduler, restored)]
+    assert deadlines[0] == deadlines[1] and len(set(deadlines[0])) > 1
+
+
 def papers_queries(number: int) -> dict[str, tuple[str, int, float]]:
     """Section 8.5: eight groups, windows of 20 to 100 s, slides of 1 s to half the window; access as the scan costs."""
     chance, found = random.Random(1), {}

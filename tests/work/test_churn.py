@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from itertools import count
 
 import pytest
 
 from sash.core.interned import InternedValue
 from sash.panes.answers import Finisher, PendingTable
+from sash.plan.expressions import RowExpression
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery
 from tests.work.packets import PacketSession
 
-COUNTED = (ActiveQuery, CompiledQuery, Finisher, PendingTable, InternedValue)
+COUNTED = (ActiveQuery, CompiledQuery, Finisher, PendingTable, InternedValue, RowExpression)
 
 
-def text(window: int, slide: int) -> str:
-    return f"SELECT src, SUM(length) AS bytes FROM packets [WINDOW {window} sec SLIDE {slide} sec] GROUP BY src"
+def text(window: int, slide: int, where: str = "") -> str:
+    return f"SELECT src, SUM(length) AS bytes FROM packets [WINDOW {window} sec SLIDE {slide} sec]{where} GROUP BY src"
 
 
 def alive() -> Counter[str]:
@@ -34,10 +36,12 @@ def test_queries_that_come_and_go_leave_nothing() -> None:
 
         def churn(times: int) -> None:
             for number in range(times):
-                session.register(text(10 + number % 17, 2 + number % 5), f"passing{number}")
+                where = f" WHERE length > {40 + next(conditions)}"
+                session.register(text(10 + number % 17, 2 + number % 5, where), f"passing{number}")
                 session.go_on()
                 session.queries[f"passing{number}"].drop()
 
+        conditions = count()
         churn(60)
         before = alive()
         churn(300)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sash.cli.demo_jobs import JobRates
-from sash.cli.demo_view import Stage
+from sash.cli.demo_view import DemoStage
 from sash.cli.printing import short
 
 _WORK = {
@@ -29,7 +29,7 @@ rows read, expanded and aggregated; the rows of Sash are counted, and those of t
 packets that came while a query was registered and passed its WHERE."""
 
 
-def closing_table(stats: Mapping[str, Any], stages: Sequence[Stage], jobs: JobRates | None) -> RenderableType:
+def closing_table(stats: Mapping[str, Any], stages: Sequence[DemoStage], jobs: JobRates | None) -> RenderableType:
     if not stats["tuples"]:
         return Text("Stopped before the first tuples had been read: nothing to compare.")
     queries = stats["work"]["separate"]["passes"]
@@ -50,7 +50,7 @@ def _work(stats: Mapping[str, Any]) -> Table:
     return table
 
 
-def _growth(stages: Sequence[Stage]) -> Table:
+def _growth(stages: Sequence[DemoStage]) -> Table:
     table = _columns("queries", "micro-batch (median)", "in Spark", "in Sash", "answers")
     for stage in stages:
         times = (stage.batch_seconds, stage.in_spark, stage.in_sash)
@@ -58,7 +58,7 @@ def _growth(stages: Sequence[Stage]) -> Table:
     return table
 
 
-def _rates(stage: Stage, jobs: JobRates) -> Table:
+def _rates(stage: DemoStage, jobs: JobRates) -> Table:
     """Both with the machine to themselves."""
     table = _columns("", "Sash", "Spark jobs")
     table.add_row("queries served", f"{stage.queries:,}", f"{jobs.queries:,}")

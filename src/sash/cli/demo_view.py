@@ -65,7 +65,7 @@ class BatchSample:
 
 
 @dataclass(frozen=True)
-class Stage:
+class DemoStage:
     """The micro-batches of a number of queries: median times, mean answers, and tuples per second of work."""
 
     queries: int
@@ -76,10 +76,10 @@ class Stage:
     tuples_per_s: float
 
     @classmethod
-    def of(cls, queries: int, samples: Sequence[BatchSample]) -> Stage:
+    def of(cls, queries: int, samples: Sequence[BatchSample]) -> DemoStage:
         """
-        >>> Stage.of(200, [BatchSample(200, 0.25, 0.25, 900, 60), BatchSample(200, 0.75, 0.25, 1200, 80)])
-        Stage(queries=200, batch_seconds=0.75, in_spark=0.5, in_sash=0.25, answers=70.0, tuples_per_s=1400.0)
+        >>> DemoStage.of(200, [BatchSample(200, 0.25, 0.25, 900, 60), BatchSample(200, 0.75, 0.25, 1200, 80)])
+        DemoStage(queries=200, batch_seconds=0.75, in_spark=0.5, in_sash=0.25, answers=70.0, tuples_per_s=1400.0)
         """
         seconds = [each.seconds for each in samples]
         in_spark, in_sash = median(each.in_spark for each in samples), median(each.in_sash for each in samples)
@@ -130,10 +130,10 @@ class Pulse:
             curve,
         )
 
-    def stages(self, numbers: Iterable[int]) -> list[Stage]:
+    def stages(self, numbers: Iterable[int]) -> list[DemoStage]:
         """The micro-batches with so many queries; while queries are registered, some have others."""
         found = {number: [each for each in self.samples if each.queries == number] for number in numbers}
-        return [Stage.of(number, samples) for number, samples in found.items() if samples]
+        return [DemoStage.of(number, samples) for number, samples in found.items() if samples]
 
     def _speed(self, now: float, tuples: int) -> float:
         self._seen.append((now, tuples))
@@ -268,7 +268,7 @@ class DemoView:
         """The curve is as high as the panel for a micro-batch of a second, or of the longest one."""
         step = max(1, width // min(self._duration, _LONG_CURVE))
         shown = list(vitals.curve)[-(width // step) :]
-        lines = curve([*shown, max(1.0, *shown)], width + step, height, step)
+        lines = curve([*shown, max([1.0, *shown])], width + step, height, step)
         text = Text("\n".join(line[:-step] for line in lines), "green", no_wrap=True)
         return _panel(text, "Micro-batch", f"  {vitals.batch_seconds * 1e3:,.0f} ms for {vitals.queries:,} queries")
 

@@ -62,10 +62,10 @@ def _print(rehearsal: Rehearsal, settings: Settings, console: Console) -> None:
         _print_one(heading, explain_query(query, by_stream[query.stream]), console)
     for name, explanation in rehearsal.explained.items():
         _print_one(name, explanation, console)
-    for statement, query in rehearsal.questions:
+    for statement, query, decision in rehearsal.questions:
         # A SELECT with SLIDE is explained as if it were registered.
         runtime = tried(by_stream[query.stream], _of_stream(query.stream, rehearsal), query)
-        _print_one(title(statement), explain_query(query, runtime), console)
+        _print_one(title(statement), rehearsal.explain_select(decision, explain_query(query, runtime)), console)
     if not rehearsal.queries and not rehearsal.questions and not rehearsal.explained:
         console.print("The script has no queries.")
 

@@ -118,7 +118,7 @@ class Rehearsal:
 
     catalog: Catalog = field(default_factory=Catalog)
     queries: dict[str, CompiledQuery] = field(default_factory=dict)
-    questions: list[tuple[Statement, CompiledQuery]] = field(default_factory=list)
+    questions: list[tuple[Statement, CompiledQuery, SelectDecision]] = field(default_factory=list)
     # Explanations of queries that panes do not answer, by what they are called.
     explained: dict[str, str] = field(default_factory=dict)
     execution: str = AUTO
@@ -176,10 +176,14 @@ class Rehearsal:
     def _explain(self, statement: Statement, decision: SelectDecision) -> None:
         """What panes answer is explained later, with the queries that the script registers after it."""
         if isinstance(decision.answer, CompiledQuery):
-            self.questions.append((statement, decision.answer))
+            self.questions.append((statement, decision.answer, decision))
         else:
             answer = None if decision.answer is None else explain_rows(decision.answer)
-            self.explained[title(statement)] = explain_select(decision, answer, self._explain_continuous)
+            self.explained[title(statement)] = self.explain_select(decision, answer)
+
+    def explain_select(self, decision: SelectDecision, answer: str | None) -> str:
+        """`answer` explains the decision's answer."""
+        return explain_select(decision, answer, self._explain_continuous)
 
     def _explain_continuous(self, plan: Node) -> str:
         return explain_continuous(unmeasured(plan, self.execution))

@@ -215,7 +215,7 @@ def _matched(first: Columns, other: Columns) -> dict[str, pa.Array]:
 
 
 def _sorted(keys: tuple[SortKey, ...], fields: dict[str, pa.Array], rows: int) -> pa.Array:
-    """Row positions in ORDER BY's order; rows that are equal stay in theirs."""
+    """Row positions in ORDER BY's order; equal rows keep their order."""
     columns, order = {}, []
     for number, key in enumerate(keys):
         column = evaluate(key.expression, fields, rows)

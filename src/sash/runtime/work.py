@@ -62,20 +62,31 @@ class WorkMeter:
         by_rows = query.readings[0].table.by_rows
         self._queries[by_rows] += number
         for window, predicate in {(leaf.window, leaf.predicate) for leaf in query.leaves}:
-            self._windows[by_rows][predicate] += number * window.per_tuple
+            windows = self._windows[by_rows]
+            windows[predicate] += number * window.per_tuple
+            if not windows[predicate]:
+                del windows[predicate]
 
     def take(self, facts: BatchFacts, by_rows: bool, covers: Callable[[], Covers]) -> None:
-        """Count a pass. `covers` has the conditions whose partials are combined from those of others."""
+        """Count a pass. `covers` has the conditions whose partials are combined from those of others.
+
+        Nothing is shared on a stream without queries.
+        """
+        if not self._queries[by_rows]:
+            return
         rows = facts.rows * len(facts.lanes)
         self.shared.add(facts.rows, rows, rows + sum(len(lane.ends) for _, lane, _ in facts.lanes))
-        passed, windows = _passed(facts), +self._windows[by_rows]
+        passed, windows = _passed(facts), self._windows[by_rows]
         if windows.keys() - passed.keys():
             passed |= {where: _combined(cover, passed) for where, cover in covers().items() if where not in passed}
         rows = sum(number * passed.get(where, 0) for where, number in windows.items())
         self.separate.add(facts.rows * self._queries[by_rows], rows, rows)
 
     def take_plans(self, tuples: int, readers: Iterable[int]) -> None:
-        """Count the same tuples for continuous plans, each with so many queries. The pass has read them already."""
+        """Count the same tuples for continuous plans, each with so many queries; a pass for panes reads them anyway."""
+        readers = list(readers)
+        if readers and not self._queries.total():
+            self.shared.add(tuples, 0, 0)
         for queries in readers:
             self.shared.add(0, tuples, tuples)
             self.separate.add(tuples * queries, tuples * queries, tuples * queries)
@@ -93,7 +104,7 @@ def _passed(facts: BatchFacts) -> dict[RowExpression | None, int]:
 
 def _combined(cover: CoveredPredicate, passed: Mapping[RowExpression | None, int]) -> int:
     added = [passed.get(each, 0) for each in cover.added]
-    # Where terms overlap, the largest has tuples that nobody counts twice.
+    # Terms overlap: the union has at least the tuples of its largest term.
     return max(added) if cover.overlaps else sum(added) - sum(passed.get(each, 0) for each in cover.subtracted)
 
 

@@ -12,8 +12,9 @@ Invariants:
 - Nothing runs before its deadline, unless the caller wants that (`gated=False`, `decide_early`); an EXACTLY task not
   even then.
 - An execution answers an ordinary task as of now, and an EXACTLY task as of its own deadline, late or not. The next
-  deadline is as_of + period: no catching up for ordinary tasks (that could make an overload worse), every
-  multiple for EXACTLY ones. Tasks join only when they are answered as of the same time: one scan, one state.
+  deadline is as_of + period, or that of its block if that is earlier: no catching up for ordinary tasks (that could
+  make an overload worse), every multiple for EXACTLY ones. Tasks join only when they are answered as of the same time:
+  one scan, one state.
 - A group is planned at the first question after it has changed, once for any number of changes. A new plan
   makes no task due later than promised before.
 - Not for several threads at once: the engine calls it from the thread that applies updates.

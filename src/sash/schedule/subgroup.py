@@ -240,6 +240,7 @@ class ScheduleGroup:
 
         Sub-groups with the same period are a block (8.4.4): one deadline, the earliest of theirs, and one execution.
         When periods differ from those before, the blocks return to their multiples after their next executions.
+        A plan without `now` and with the same periods is that of a restored group, whose deadlines stay.
         """
         for key in self._changed:
             self.subgroups[key].summarise()
@@ -251,6 +252,9 @@ class ScheduleGroup:
             each.assign(period, now)
             each.astray = each.astray or (differs and not each.key.exactly)
         self._form_blocks(subgroups)
+        if differs or now is not None:
+            for block in {id(block): block for block in self._blocks.values()}.values():
+                self._bring_in_step(block)
         for each in subgroups:
             self.enqueue(each)
 
@@ -261,8 +265,6 @@ class ScheduleGroup:
                 together.setdefault((each.period, each.key.offset), []).append(each)
         blocks = [block for block in together.values() if len(block) > 1]
         self._blocks = {each.key: block for block in blocks for each in block}
-        for block in blocks:
-            self._bring_in_step(block)
 
     def _bring_in_step(self, block: Iterable[SubGroup]) -> None:
         """Give sub-groups of one block the earliest of their deadlines; so none is due later than promised."""

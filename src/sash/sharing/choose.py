@@ -182,7 +182,7 @@ class StorePrices(NamedTuple):
 _IN_PROCESS = StorePrices(200_000.0, 1.0, 40_000.0, 15.0, 150.0)
 # An execution is a Spark job. Fitted to jobs of 1 to 24 queries over 1,000 to 400,000 groups
 # (benchmarks/run_cluster_panes.py --fit).
-_IN_CLUSTER = StorePrices(210_000_000.0, 300.0, 40_000.0, 50.0, 150.0)
+_IN_CLUSTER = StorePrices(210_000_000.0, 200.0, 40_000.0, 50.0, 150.0)
 
 
 class Prices(NamedTuple):

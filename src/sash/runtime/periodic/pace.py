@@ -20,11 +20,11 @@ far from the ratio of the plan, the schedule is planned anew.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sash.core.clock import Clock
 from sash.sharing.choose import Prices
@@ -61,7 +61,7 @@ class Calibration:
         """Note an execution: the expected cost of its two parts, and the seconds that it took."""
         parts = np.array(expected)
         if self._seen >= _ENOUGH and (prices := self._fitted()) is not None:
-            seconds = min(seconds, _SLOWEST * float(parts @ prices))
+            seconds = min(seconds, _SLOWEST * (expected[0] * prices[0] + expected[1] * prices[1]))
         self._executions += 1
         self._seen += 1
         self._squares += np.outer(parts, parts) - _FORGOTTEN * self._squares
@@ -76,15 +76,19 @@ class Calibration:
         if 1 / _DRIFT < drift < _DRIFT:
             return None
         self._executions = 0
-        return Prices(float(access / post), 1.0)
+        return Prices(access / post, 1.0)
 
-    def _fitted(self) -> NDArray[Any] | None:
+    def _fitted(self) -> tuple[float, float] | None:
         """Seconds per unit of each part; None if the executions do not tell."""
-        scale = np.sqrt(np.diagonal(self._squares))
-        if not scale.all() or np.linalg.cond(self._squares / np.outer(scale, scale)) > _MOST_CONDITION:
+        (first, mixed), (_, second) = self._squares.tolist()
+        # Of two parts brought to one scale, the condition is (1 + r) / (1 - r) with their correlation r.
+        alike = mixed / math.sqrt(first * second) if first and second else 1.0
+        if 1 + alike > _MOST_CONDITION * (1 - alike):
             return None
-        found = np.linalg.solve(self._squares, self._products)
-        return found if found.min() > 0 else None
+        access, post = self._products.tolist()
+        found = (second * access - mixed * post, first * post - mixed * access)
+        unit = first * second - mixed * mixed
+        return (found[0] / unit, found[1] / unit) if min(found) > 0 else None
 
 
 class Pace(Protocol):
