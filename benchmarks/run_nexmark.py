@@ -11,9 +11,6 @@ refuses has the message instead of a figure (nexmark_queries.py has the texts).
 Events are persons, auctions and bids, whichever a query reads. Events a second and core are events by seconds of
 processor time, of this process and of Spark's, as Nexmark counts cores: its suite measures how many a query used.
 
-Published for orientation, on other machines: Flink's q5 (HOP of 10 s every 2 s) has 22 to 75 thousand events a second
-and core.
-
 Writes benchmarks/out/nexmark.json.
 """
 

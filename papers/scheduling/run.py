@@ -24,7 +24,8 @@ as --demands says: 1.2 means that conservative needs 1.2 times the time that it 
     demand       seconds that conservative needs for an update when it is given all the time it wants, per second that
                  it has: over 1, it is overloaded
 
-Writes papers/out/scheduling.json, which `python -m papers.scheduling.draw` draws.
+If the report's two loads were measured, and no other, writes papers/out/scheduling.json, which
+`python -m papers.scheduling.draw` draws.
 """
 
 from __future__ import annotations
@@ -360,7 +361,8 @@ def main() -> None:
     measured = list(cells(options, intervals))
     results: dict[str, Any] = {"machine": machine(), **asdict(options), "cells": measured}
     results["update_ms"] = {load: interval * 1_000 for load, interval in intervals.items()}
-    if not given.quick:
+    # The report's figures are drawn from its own two loads.
+    if not given.quick and set(LOADS) - set(options.loads) == {"long", "cluster"}:
         OUT.mkdir(exist_ok=True)
         (OUT / "scheduling.json").write_text(json.dumps(results, indent=1))
     if given.json:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sash.core.window import TimeWindow
-from sash.runtime.explaining.report import open_rows, streams_of
+from sash.runtime.explaining.report import open_rows, streams_read
 from sash.runtime.work import Work, WorkMeter, saved
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
@@ -123,8 +123,8 @@ def test_continuous_queries_of_one_plan_are_one() -> None:
     meter = WorkMeter()
     meter.take_plans(1_000, [2, 1])
     assert meter.separate == Work(3_000, 3_000, 3_000) and meter.shared == Work(1_000, 2_000, 2_000)
-    assert streams_of({"plan": "p7", "streams": ["s", "t"]}) == ["s", "t"]
-    assert streams_of({"stream": "s"}) == ["s"] and streams_of({}) == [], "a failed query reads nothing"
+    assert streams_read({"plan": "p7", "streams": ["s", "t"]}) == ["s", "t"]
+    assert streams_read({"stream": "s"}) == ["s"] and streams_read({}) == [], "a failed query reads nothing"
 
 
 def test_nothing_is_saved_of_nothing() -> None:

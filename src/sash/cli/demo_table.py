@@ -13,15 +13,8 @@ from rich.text import Text
 from sash.cli.demo_jobs import JobRates
 from sash.cli.demo_view import DemoStage
 from sash.cli.printing import short
+from sash.runtime.work import COMPARED, times_less
 
-_WORK = {
-    "passes": "passes over the source",
-    "tuples_read": "tuples read",
-    "rows_expanded": "rows expanded",
-    "rows_aggregated": "rows aggregated",
-    "state_rows": "rows of state",
-    "executions": "executions",
-}
 _HOW = """\
 A Spark job reads every packet, expands it into WINDOW / SLIDE rows, one for each window that it falls
 into, and aggregates them. Sash expands it into one row for each set of GROUP BY columns. Work is the
@@ -43,8 +36,8 @@ def closing_table(stats: Mapping[str, Any], stages: Sequence[DemoStage], jobs: J
 def _work(stats: Mapping[str, Any]) -> Table:
     shared, separate = stats["work"]["shared"], stats["work"]["separate"]
     table = _columns("", "Sash", "one Spark job per query", "times less")
-    for name, title in _WORK.items():
-        table.add_row(title, f"{shared[name]:,}", f"{separate[name]:,}", _times(separate[name], shared[name]))
+    for name, title in COMPARED.items():
+        table.add_row(title, f"{shared[name]:,}", f"{separate[name]:,}", times_less(separate[name], shared[name]))
     table.add_section()
     table.add_row(Text("work saved", "bold"), "", "", Text(f"{stats['work_saved']:.1%}", "bold"))
     return table
@@ -66,7 +59,7 @@ def _rates(stage: DemoStage, jobs: JobRates) -> Table:
     together = stage.tuples_per_s * stage.queries
     table.add_row("packets/s x queries", short(together), short(jobs.tuples_per_s))
     table.add_section()
-    table.add_row(Text("times faster", "bold"), Text(_times(together, jobs.tuples_per_s), "bold"), "")
+    table.add_row(Text("times faster", "bold"), Text(times_less(together, jobs.tuples_per_s), "bold"), "")
     return table
 
 
@@ -75,13 +68,3 @@ def _columns(*names: str) -> Table:
     for name in names:
         table.add_column(name, justify="right" if table.columns else "left")
     return table
-
-
-def _times(more: float, less: float) -> str:
-    """
-    >>> _times(800, 1), _times(15, 10), _times(3, 3), _times(3, 0)
-    ('800', '1.5', '', '')
-    """
-    if more <= less or not less:
-        return ""
-    return f"{more / less:,.0f}" if more >= 10 * less else f"{more / less:.1f}"

@@ -29,6 +29,15 @@ from sash.plan.expressions import RowExpression
 from sash.runtime.compiler import CompiledQuery
 
 Covers = Mapping[RowExpression | None, CoveredPredicate]
+# What `stats()["work"]` compares, in the order of a reader's interest.
+COMPARED = {
+    "passes": "passes over the source",
+    "tuples_read": "tuples read",
+    "rows_expanded": "rows expanded",
+    "rows_aggregated": "rows aggregated",
+    "state_rows": "rows of state",
+    "executions": "executions",
+}
 
 
 @dataclass
@@ -116,6 +125,17 @@ def saved(shared: Work, separate: Work) -> float:
     """
     ours, theirs = sum(vars(shared).values()), sum(vars(separate).values())
     return 1 - ours / theirs if theirs else 0.0
+
+
+def times_less(separate: float, shared: float) -> str:
+    """How many times less the shared work is; nothing if it is no less.
+
+    >>> times_less(800, 1), times_less(15, 10), times_less(3, 3), times_less(3, 0)
+    ('800', '1.5', '', '')
+    """
+    if separate <= shared or not shared:
+        return ""
+    return f"{separate / shared:,.0f}" if separate >= 10 * shared else f"{separate / shared:.1f}"
 
 
 def total(parts: Iterable[Work]) -> Work:

@@ -230,8 +230,10 @@ class ScheduleGroup:
         """These sub-groups were executed together; a sub-group that has left its block meanwhile returns to it."""
         for each in subgroups:
             each.executed(as_of)
-        for block in {id(block): block for each in subgroups if (block := self._blocks.get(each.key))}.values():
-            self._bring_in_step(each for each in block if each.deadline > as_of)
+        if self._blocks:
+            blocks = {id(block): block for each in subgroups if (block := self._blocks.get(each.key))}
+            for block in blocks.values():
+                self._bring_in_step(each for each in block if each.deadline > as_of)
         for each in subgroups:
             self.enqueue(each)
 

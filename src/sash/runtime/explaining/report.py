@@ -171,7 +171,7 @@ def session_statistics(
     meters = [running.runtime.work for running in list(streams.values())]
     shared, separate = total(each.shared for each in meters), total(each.separate for each in meters)
     executed = _execution_statistics([each.statistics for each in groups])
-    read = [stream for facts in told.values() for stream in streams_of(facts)]
+    read = [stream for facts in told.values() for stream in streams_read(facts)]
     return {
         "tuples": sum(each["tuples"] for each in by_stream.values()),
         "tuples_per_s": sum(each["tuples_per_s"] for each in by_stream.values()),
@@ -200,7 +200,7 @@ def session_statistics(
     }
 
 
-def streams_of(query: dict[str, Any]) -> list[str]:
+def streams_read(query: dict[str, Any]) -> list[str]:
     """The streams that a query of `stats()` reads; none if it has failed, or if no stream runs it yet."""
     return query.get("streams") or [query[name] for name in ("stream",) if name in query]
 

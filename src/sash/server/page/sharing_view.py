@@ -10,6 +10,7 @@ from typing import Any
 from nicegui import ui
 
 from sash.plan.nodes import as_written
+from sash.runtime.work import COMPARED, times_less
 from sash.server.page import page_charts
 from sash.server.page.frame import REFRESH_SECONDS, heading
 from sash.server.watch import Watch
@@ -104,20 +105,12 @@ def _keys(table: dict[str, Any]) -> str:
 
 
 # The numbers of stats()["work"], and their titles.
-_WORK = {
-    "passes": "Passes over the source",
-    "tuples_read": "Tuples read",
-    "rows_expanded": "Rows expanded",
-    "rows_aggregated": "Rows aggregated",
-    "state_rows": "Rows of state",
-    "executions": "Executions",
-}
 
 
 def show(watch: Watch) -> None:
     heading("Sharing", "the work beside that of one Spark job per query; what is shared is drawn once")
     with ui.row().classes("w-full gap-3"):
-        compared = {name: _comparison(title) for name, title in _WORK.items()}
+        compared = {name: _comparison(title.capitalize()) for name, title in COMPARED.items()}
     sentence = ui.label("").classes("text-base")
     # A picture where there is room for five columns, else a list.
     with ui.element("div").classes("w-full gt-sm"):
@@ -163,21 +156,11 @@ def _comparison(title: str) -> Callable[[int, int], None]:
         numbers = ui.label("").classes("text-base")
 
     def fill(separate: int, shared: int) -> None:
-        factor.set_text(times_less(separate, shared))
+        times = times_less(separate, shared)
+        factor.set_text(f"{times} times less" if times else "no less")
         numbers.set_text(f"{short(shared)} instead of {short(separate)}")
 
     return fill
-
-
-def times_less(separate: float, shared: float) -> str:
-    """
-    >>> times_less(2000, 10), times_less(14, 10), times_less(1, 1), times_less(0, 0)
-    ('200 times less', '1.4 times less', 'no less', 'no less')
-    """
-    if separate <= shared or not shared:
-        return "no less"
-    factor = separate / shared
-    return f"{factor:,.0f} times less" if factor >= 10 else f"{factor:.1f} times less"
 
 
 def short(number: float) -> str:
