@@ -17,6 +17,7 @@ SCHEMA = pa.schema({"id": pa.int64(), "key": pa.int64(), "word": pa.string()})
 LAYOUTS = [
     ("round_robin", 2, 2),
     ("round_robin", 3, 4),
+    ("random", 3, 2),
     ("chronological", 2, 2),
     ("chronological", 4, 3),
     ("wave", 4, 1),
