@@ -255,6 +255,15 @@ ERRORS = [
     ("SELECT src FROM packets [NOW] WHERE ok AND «src»", "WHERE needs a condition, but got INT"),
     ("SELECT DISTINCT src FROM packets «[UNBOUNDED]»", "DISTINCT over [UNBOUNDED] would have to remember"),
     ("«SELECT» FROM packets [NOW]", "expected columns and aggregates after SELECT"),
+    (
+        "SELECT src FROM packets [SINCE «'2026-01-01'»]",
+        "aggregate it with SLIDE, or give a WINDOW, and WHERE ts > TIMESTAMP '2026-01-01 00:00:00'",
+    ),
+    ("SELECT COUNT(*) FROM packets [SINCE «midnight»]", "aggregate it with SLIDE, or give a WINDOW of 1 day"),
+    (
+        "SELECT DISTINCT src FROM packets [FROM «'2026-01-01'» TO '2026-01-02' SLIDE 1 min]",
+        "FROM is answered from panes, which have aggregates of one window: give a WINDOW, and WHERE ts >",
+    ),
 ]
 ADD_SLIDE = "in a continuous query; add SLIDE to the window"
 LATER = [

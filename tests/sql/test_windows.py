@@ -8,12 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.core.errors import NotSupportedError
-from sash.core.window import FOREVER, RowWindow, TimeWindow, Window
+from sash.core.window import FOREVER, LandmarkWindow, RowWindow, TimeWindow, Window
 from sash.plan.expressions import RowExpression
 from sash.plan.nodes import StreamScan, StreamWindow
 from tests.sql.examples import MIN, check_error, find
 
 SEC = 1_000_000
+DAY = 86_400 * SEC
+YEAR_2026 = 20_454 * DAY
 WINDOWS: list[tuple[str, Window]] = [
     ("[WINDOW 10 min SLIDE 2 min]", TimeWindow(10 * MIN, 2 * MIN)),
     ("[RANGE 10 min SLIDE EXACTLY 2 min LAG 1 min]", TimeWindow(10 * MIN, 2 * MIN, MIN, True)),
@@ -22,6 +24,12 @@ WINDOWS: list[tuple[str, Window]] = [
     ("[ROWS 100 SLIDE 10]", RowWindow(100, 10)),
     ("[rows 1 slide exactly 3 lag 0]", RowWindow(1, 3, 0, True)),
     ("[ROWS 7 SLIDE 7 LAG 9]", RowWindow(7, 7, 9)),
+    ("[SINCE '2026-01-01' SLIDE 1 min LAG 2 sec]", LandmarkWindow(FOREVER, MIN, 2 * SEC, since=YEAR_2026)),
+    ("[Since Midnight Slide Exactly 1 min]", LandmarkWindow(FOREVER, MIN, 0, True, every=DAY)),
+    (
+        "[FROM '2026-01-01 01:00+01:00' TO '2026-01-02T00:00:30Z' SLIDE 1 min]",
+        LandmarkWindow(FOREVER, MIN, since=YEAR_2026, until=YEAR_2026 + DAY + 30 * SEC),
+    ),
 ]
 
 
@@ -39,6 +47,8 @@ def test_windows_of_periodic_queries(clause: str, window: Window) -> None:
         ("[UNBOUNDED LAG 5 sec]", TimeWindow(FOREVER, None, 5 * SEC)),
         ("[ROWS 10]", RowWindow(10)),
         ("[ROWS 10 LAG 3] AS p", RowWindow(10, None, 3)),
+        ("[SINCE midnight]", LandmarkWindow(FOREVER, every=DAY)),
+        ("[FROM '2026-01-01' TO '2026-01-02']", LandmarkWindow(FOREVER, since=YEAR_2026, until=YEAR_2026 + DAY)),
     ],
 )
 def test_windows_of_one_time_queries(clause: str, window: Window) -> None:
@@ -53,6 +63,17 @@ def test_partitioned_rows() -> None:
 
 
 @st.composite
+def landmarks(draw: st.DrawFn) -> Window:
+    slide, lag, exactly = draw(st.integers(1, 10_000)) * SEC, draw(st.integers(0, 9)) * SEC, draw(st.booleans())
+    if draw(st.booleans()):
+        return LandmarkWindow(FOREVER, slide, lag, exactly, every=DAY)
+    since = draw(st.integers(-(10**9), 10**10)) * SEC
+    if draw(st.booleans()):
+        return LandmarkWindow(FOREVER, slide, lag, exactly, since=since)
+    return LandmarkWindow(FOREVER, slide, 0, exactly, since=since, until=since + draw(st.integers(1, 10**6)) * SEC)
+
+
+@st.composite
 def windows(draw: st.DrawFn) -> Window:
     kind, unit = draw(st.sampled_from([(TimeWindow, SEC), (RowWindow, 1)]))
     lengths = st.integers(1, 10_000).map(lambda n: n * unit)
@@ -60,7 +81,7 @@ def windows(draw: st.DrawFn) -> Window:
     return kind(length, draw(lengths), draw(st.one_of(st.just(0), lengths)), draw(st.booleans()))
 
 
-@given(windows())
+@given(st.one_of(windows(), landmarks()))
 def test_a_windows_text_reads_back_as_itself(window: Window) -> None:
     assert find(f"SELECT COUNT(*) FROM packets {window}", StreamWindow).window == window
 
@@ -83,7 +104,14 @@ ERRORS = [
     ("[PARTITION BY «srcs» ROWS 5 SLIDE 1]", "unknown column 'srcs'; did you mean 'src'?"),
     ("[PARTITION BY src «WINDOW» 5 min]", "expected a comma or ROWS"),
     ("[PARTITION BY src «+» 1 ROWS 5]", "expected a comma or ROWS"),
-    ("[«SLIDE» 5]", "expected WINDOW, ROWS, PARTITION BY or UNBOUNDED"),
+    ("[«SLIDE» 5]", "expected WINDOW, ROWS, PARTITION BY, UNBOUNDED, SINCE or FROM"),
+    ("[SINCE «yesterday» SLIDE 1 min]", "expected midnight, or a time in quotes, got 'yesterday'"),
+    ("[SINCE «'2026-13-01'» SLIDE 1 min]", "SINCE needs a time such as '2026-01-01 12:00:00', got '2026-13-01'"),
+    ("[SINCE «'2026-01-01 00:00:00.5'» SLIDE 1 min]", "nearest: '2026-01-01 00:00:00' or '2026-01-01 00:00:01'"),
+    ("[FROM '2026-01-01' «SLIDE» 1 min]", "expected TO and the window's end, got 'SLIDE'"),
+    ("[FROM '2026-01-02' TO «'2026-01-02'» SLIDE 1 min]", "TO must be later than FROM"),
+    ("[FROM '2026-01-01' TO «'2026-01-02 00:00:00.1'» SLIDE 1 min]", "is not a multiple of the granule"),
+    ("[FROM '2026-01-01' TO '2026-01-02' SLIDE 1 min LAG «1 min»]", "TO fixes it: leave out LAG"),
 ]
 LATER = [
     ("[PARTITION BY «tags» ROWS 5 SLIDE 1]", "PARTITION BY of ARRAY<STRING>"),

@@ -145,8 +145,8 @@ class Inquiry:
     def span(self) -> tuple[Micros, Micros]:
         """It reads panes after the first time and up to the second."""
         windows = list(self.needs)
-        oldest = min(self.now - window.reach for window in windows)
-        return oldest, max(self.now - window.lag for window in windows)
+        oldest = min(window.start(self.now) for window in windows)
+        return oldest, max(window.end(self.now) for window in windows)
 
     def divisions(self) -> dict[tuple[int, ...], list[int]]:
         """The parts, by number, that one division of the groups can compute, and the keys of the division.
@@ -334,7 +334,7 @@ class ClusterPanes(PaneStore):
     def expire(self, before: Micros) -> None:
         self._files = self._files.filter(pa.array(self._starts >= before))
 
-    def merge(self, before: Micros) -> None:
+    def merge(self, before: Micros, edges: Collection[Micros] = ()) -> None:
         """Do nothing: files of windows without end stay as they are."""
 
     def next_end(self, after: Micros) -> Micros | None:
@@ -344,8 +344,7 @@ class ClusterPanes(PaneStore):
     # -- answering -------------------------------------------------------------------------------------
 
     def is_empty(self, window: Window, now: Micros) -> bool:
-        end = now - window.lag
-        return not bool(((self._ends <= end) & (self._ends > end - window.length)).any())
+        return not bool(((self._ends <= window.end(now)) & (self._ends > window.start(now))).any())
 
     def straddles(self, edge: Micros) -> bool:
         return bool(((self._starts < edge) & (edge < self._ends)).any())

@@ -46,8 +46,7 @@ class PartIdentity(InternedValue):
     """What decides a part of an answer: parts of several queries that agree on it are one."""
 
     shape: Shape
-    length: int
-    lag: int
+    span: Window
     reader: int
     covered: CoveredPredicate | None
 
@@ -67,7 +66,7 @@ class AnswerPart:
     @cached_property
     def identity(self) -> PartIdentity:
         query = self.finisher.query
-        return PartIdentity(query.shape, query.window.length, query.window.lag, self.reader, self.covered)
+        return PartIdentity(query.shape, query.window.span, self.reader, self.covered)
 
     @property
     def chosen(self) -> Reader:
@@ -198,8 +197,8 @@ class PaneStore(ABC):
         """Drop panes that start before a time."""
 
     @abstractmethod
-    def merge(self, before: Micros) -> None:
-        """Merge panes that end by a time, for windows that reach back without end."""
+    def merge(self, before: Micros, edges: Collection[Micros] = ()) -> None:
+        """Merge panes that end by a time, but not across edges, for windows that reach back without end."""
 
     @abstractmethod
     def next_end(self, after: Micros) -> Micros | None:

@@ -98,9 +98,9 @@ class Reading:
     @cached_property
     def spans(self) -> tuple[Window, ...]:
         """The windows to be scanned as of now: the window itself, or its sub-windows, the youngest first."""
-        kind = RowWindow if isinstance(self.window, RowWindow) else TimeWindow
         if self.sub_window is None:
-            return (kind(self.window.length, None, self.window.lag),)
+            return (self.window.span,)
+        kind = RowWindow if isinstance(self.window, RowWindow) else TimeWindow
         steps = range(0, self.window.length, self.sub_window)
         return tuple(kind(self.sub_window, None, self.window.lag + step) for step in steps)
 

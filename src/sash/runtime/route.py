@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from sash.catalog import CLUSTER, Catalog, Route, StoredIndex, Stream, Table
 from sash.core.errors import NEEDS_KEEP, NEEDS_REGISTRATION, CqlError, NotSupportedError
 from sash.core.time import Micros, format_duration
+from sash.core.window import TimeWindow, Window
 from sash.panes import row_folds
 from sash.panes.answers import Finisher
 from sash.panes.partials import Partial
@@ -221,7 +222,7 @@ def question_of_rows(
 def stored_question(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:
     question = bind_stored(select, catalog, mark)
     for reading in question.windows.values():
-        why = _why_not_stored(reading.stream, reading.reach, reading.window.unbounded)
+        why = _why_not_stored(reading.stream, reading.reach, (reading.window,))
         if why is not None:
             raise CqlError(why, select.script, reading.at, "" if reading.window.unbounded else NEEDS_KEEP)
     return question
@@ -276,10 +277,11 @@ def rows_behind(query: CompiledQuery, stream: Stream, indexes: Iterable[StoredIn
     return RowsBehind(index=_counting_index(query, stream, indexes), irreversible=irreversible)
 
 
-def _why_not_stored(stream: Stream, reach: int | None, unbounded: bool) -> str | None:
+def _why_not_stored(stream: Stream, reach: int | None, windows: Iterable[Window]) -> str | None:
     """What a stream would have to keep for a question; None if it does."""
-    if unbounded:
-        return f"stream '{stream.name}' stores no [UNBOUNDED] window: give a WINDOW"
+    for window in windows:
+        if isinstance(window, TimeWindow) and window.unbounded:
+            return f"stream '{stream.name}' stores no [{window.extent}] window: give a WINDOW"
     if stream.keep is None:
         example = "10 min" if reach is None else format_duration(reach)
         return f"stream '{stream.name}' stores no rows: CREATE STREAM .. KEEP {example} would make it possible"
@@ -294,7 +296,7 @@ def _why_not_stored(stream: Stream, reach: int | None, unbounded: bool) -> str |
 def _why_not_rows(query: CompiledQuery, stream: Stream) -> str | None:
     by_rows = query.readings[0].table.by_rows
     reach = None if by_rows else max(window.reach for window in query.windows)
-    return _why_not_stored(stream, reach, any(window.unbounded for window in query.windows))
+    return _why_not_stored(stream, reach, query.windows)
 
 
 def _why_spark(query: CompiledQuery, stream: Stream) -> str | None:

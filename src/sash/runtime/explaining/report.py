@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sash.catalog import Catalog
 from sash.core.errors import CatalogError, nearest
 from sash.core.time import SECOND, format_duration, to_datetime
-from sash.core.window import Window
+from sash.core.window import TimeWindow, Window
 from sash.isolation import Isolation
 from sash.panes.partials import Partial
 from sash.runtime.answers.registered_query import Query
@@ -300,7 +300,9 @@ def _length(window: Window, extent: Callable[[int], str]) -> str:
     >>> _length(Window(600, lag=60), lambda length: f"{length} rows")
     '600 rows, 60 rows ago'
     """
-    length = "unbounded" if window.unbounded else extent(window.length)
+    length = extent(window.length)
+    if isinstance(window, TimeWindow) and window.unbounded:
+        length = window.extent.lower()
     return f"{length}, {extent(window.lag)} ago" if window.lag else length
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.core.window import Window
+from sash.core.window import LandmarkWindow, Window
 from sash.panes.cluster_panes import Cluster, ClusterPanes
 from sash.panes.pane_rows import PaneRows
 from sash.panes.pane_store import PaneStore
@@ -50,7 +50,7 @@ class PaneGroup:
         self.members = Membership(name)
         # The queries that are scheduled here, including those that wait for the data to begin.
         self.queries: dict[str, ActiveQuery] = {}
-        # Since when UNBOUNDED windows have everything; None: from the origin.
+        # Since when UNBOUNDED and landmark windows have everything; None: from the origin.
         self.history_from: int | None = None
         # The other groups that some query reads together with this one.
         self.links: list[PaneGroup] = []
@@ -355,15 +355,27 @@ class PaneGroup:
     def expire(self) -> None:
         """Forget the panes that no window reaches any more, here or through a query that reads several tables."""
         assert self.clock.retained_from is not None
-        edge = min(group.oldest_asked for group in (self, *self.links)) - self.panes.reach
+        asked = min(group.oldest_asked for group in (self, *self.links))
+        edge = asked - self.panes.reach
         if edge <= self.clock.retained_from:
             return
         if self.members.keeps_history:
-            self.panes.merge(edge)
+            self._merge(edge, asked)
         else:
             self.panes.expire(edge)
         self.clock.forget(edge)
         self._fit_policy()
+
+    def _merge(self, edge: int, asked: int) -> None:
+        """Merge panes before an edge, up to the edges of landmark windows; forget what none of these windows has."""
+        landmarks = self.members.landmarks
+        starts = [window.start(asked) for window in landmarks]
+        self.panes.merge(edge, {*starts, *(fixed for window in landmarks for fixed in window.fixed_edges)})
+        known_from, oldest = self.clock.origin if self.history_from is None else self.history_from, min([edge, *starts])
+        assert known_from is not None
+        if not self.members.keeps_everything and oldest > known_from:
+            self.panes.expire(oldest)
+            self.history_from = oldest
 
     @property
     def oldest_asked(self) -> int:
@@ -417,15 +429,24 @@ class PaneGroup:
     # -- which answers it can give ---------------------------------------------------------------------
 
     def is_complete(self, bound: BoundReading, now: int) -> bool:
-        if bound.reading.window.unbounded or self.name.partition:
+        window, clock = bound.reading.window, self.clock
+        if isinstance(window, LandmarkWindow):
+            return self.keeps(window, now) and window.start(now) >= max(
+                time for time in (clock.origin, bound.valid_from) if time is not None
+            )
+        if window.unbounded or self.name.partition:
             # A partition with few rows is complete if its rows were counted from the beginning.
             return bound.valid_from is None
-        window, clock = bound.reading.window, self.clock
-        if clock.coarse and (clock.cuts(now - window.lag) or clock.cuts(now - window.reach)):
+        if clock.coarse and (clock.cuts(window.end(now)) or clock.cuts(window.start(now))):
             return False
         assert clock.retained_from is not None
         known_from = clock.retained_from if bound.valid_from is None else max(clock.retained_from, bound.valid_from)
-        return now - window.reach >= known_from
+        return window.start(now) >= known_from
+
+    def keeps(self, window: LandmarkWindow, now: int) -> bool:
+        """Whether all panes of a landmark window are there, and none lies across its edges."""
+        known_from = self.history_from if self.members.keeps_history else self.clock.gone_until
+        return (known_from is None or window.start(now) >= known_from) and not self.cuts(window, now)
 
     def answered_by(self, members: Iterable[str]) -> list[str]:
         """The queries that a task of these members answers, without queries that have ended meanwhile."""
@@ -437,7 +458,7 @@ class PaneGroup:
 
     def cuts(self, window: Window, now: int) -> bool:
         """Whether a stored pane lies across an edge of a window as of a time: then the window has no answer."""
-        return any(self.panes.straddles(edge) for edge in (now - window.lag, now - window.reach))
+        return any(self.panes.straddles(edge) for edge in (window.end(now), window.start(now)))
 
     def restore_choices(self, saved: list[float]) -> None:
         """After a restart, base choices on the saved load."""

@@ -11,14 +11,15 @@ Such a query is kept up to date as any continuous one, and answered at the multi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow.types as pt
 from sqlglot import exp
 
 from sash.catalog import Stream
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
-from sash.core.time import Micros, format_duration
-from sash.core.window import RowWindow, TimeWindow
+from sash.core.time import Micros, format_duration, format_instant
+from sash.core.window import LandmarkWindow, RowWindow, TimeWindow
 from sash.plan.expressions import RowExpression
 from sash.plan.nodes import StreamScan, StreamWindow
 from sash.sql.reading.cursor import Name
@@ -59,6 +60,7 @@ def bind_continuous_window(table: exp.Expr, stream: Stream, script: str, *, slid
     if clause.lag_at is not None:
         reason = "LAG needs SLIDE: a window without SLIDE follows its stream; leave out LAG, or add SLIDE"
         raise CqlError(reason, script, clause.lag_at)
+    _refuse_landmark(clause, stream, script, "" if slides else "aggregate it with SLIDE, or ")
     _check_order(table, stream, script, slides)
     return _checked(clause, stream, script)
 
@@ -67,6 +69,7 @@ def bind_stored_window(table: exp.Expr, stream: Stream, script: str) -> BoundWin
     """A window that is read once from the stored rows, and the columns of its PARTITION BY."""
     clause = _clause(table, stream, script)
     _refuse_continuous(clause, script, slides=False)
+    _refuse_landmark(clause, stream, script)
     return _checked(clause, stream, script)
 
 
@@ -85,8 +88,24 @@ def _refuse_continuous(clause: WindowClause, script: str, *, slides: bool) -> No
         raise CqlError(f"{reason}; leave it out", script, clause.internal_at)
 
 
+def _refuse_landmark(clause: WindowClause, stream: Stream, script: str, way_out: str = "") -> None:
+    """Refuse SINCE and FROM .. TO where panes do not answer: the windows of tuples there have a length, or no start."""
+    window = clause.window
+    if not isinstance(window, LandmarkWindow):
+        return
+    signs = (">=", "<") if stream.closed_left else (">", "<=")
+    instants = zip(signs, window.fixed_edges, strict=False)
+    bounds = " AND ".join(f"{stream.timestamp} {sign} TIMESTAMP '{format_instant(edge)}'" for sign, edge in instants)
+    other = "give a WINDOW of 1 day" if window.every else f"give a WINDOW, and WHERE {bounds}"
+    reason = f"{window.word} is answered from panes, which have aggregates of one window: {way_out}{other}"
+    raise CqlError(reason, script, clause.length_at)
+
+
 def _checked(clause: WindowClause, stream: Stream, script: str) -> BoundWindow:
     """The window, if its times are multiples of the stream's granule, and its PARTITION BY."""
+    if isinstance(clause.window, LandmarkWindow):
+        clause = replace(clause, window=replace(clause.window, offset=stream.offset))
+        _check_edges(clause, stream, script)
     if isinstance(clause.window, TimeWindow) and not clause.now:
         _check_multiples(clause, stream, script)
     columns = {name.text.lower(): _partition_column(name, stream, script) for name in clause.partition}
@@ -139,6 +158,18 @@ def _check_multiple(what: str, value: Micros, stream: Stream, script: str, at: S
         script,
         at,
     )
+
+
+def _check_edges(clause: WindowClause, stream: Stream, script: str) -> None:
+    assert isinstance(clause.window, LandmarkWindow)
+    granule = f"not a multiple of the granule of '{stream.name}', {format_duration(stream.granule)}"
+    for edge, at in zip(clause.window.fixed_edges, (clause.length_at, clause.until_at), strict=False):
+        below = (edge - stream.offset) // stream.granule * stream.granule + stream.offset
+        if edge != below and at is not None:
+            choices = " or ".join(f"'{format_instant(time)}'" for time in (below, below + stream.granule))
+            raise CqlError(f"'{format_instant(edge)}' is {granule}; nearest: {choices}", script, at)
+    if clause.window.every % stream.granule:
+        raise CqlError(f"a day is {granule}: make the stream with another GRANULE", script, clause.length_at)
 
 
 def _partition_column(name: Name, stream: Stream, script: str) -> str:

@@ -2,6 +2,8 @@
 
     [WINDOW|RANGE d [SLIDE [EXACTLY] d] [LAG d]]                time-based
     [UNBOUNDED [SLIDE [EXACTLY] d] [LAG d]]                     all of the stream up to now
+    [SINCE 'time' | midnight [SLIDE [EXACTLY] d] [LAG d]]       landmark: from there up to now
+    [FROM 'time' TO 'time' [SLIDE [EXACTLY] d]]                 fixed: what there is of it by now
     [[PARTITION BY k, ..] ROWS n [SLIDE [EXACTLY] n] [LAG n]]   row-based: everything counts tuples
     [NOW]                                                       the tuples of the current instant
 
@@ -14,14 +16,15 @@ PARTITION BY are checked by the binder, which knows the stream.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sash.core.errors import Span
-from sash.core.time import UNITS
-from sash.core.window import FOREVER, RowWindow, TimeWindow
+from sash.core.time import EARLIEST, LATEST, UNITS, Micros
+from sash.core.window import FOREVER, LandmarkWindow, RowWindow, TimeWindow
+from sash.expr.parsing import timestamp
 from sash.sql.reading.cursor import Cursor, Name
 
-_FORMS = "WINDOW, ROWS, PARTITION BY or UNBOUNDED, for example [WINDOW 10 min SLIDE 2 min]"
+_FORMS = "WINDOW, ROWS, PARTITION BY, UNBOUNDED, SINCE or FROM, for example [WINDOW 10 min SLIDE 2 min]"
 _MOST_ROWS = 10**15
 
 
@@ -37,6 +40,7 @@ class WindowClause:
     partition: tuple[Name, ...] = ()
     now: bool = False
     internal_at: Span | None = None
+    until_at: Span | None = None
 
 
 def parse_window_clause(cursor: Cursor) -> WindowClause:
@@ -49,6 +53,10 @@ def parse_window_clause(cursor: Cursor) -> WindowClause:
         return _row_based(cursor, start)
     if cursor.accept("UNBOUNDED"):
         return _rest(cursor, start, TimeWindow, FOREVER, cursor.previous, _duration)
+    if cursor.accept("SINCE"):
+        return _landmark(cursor, start)
+    if cursor.accept("FROM"):
+        return _fixed(cursor, start)
     word = "RANGE" if cursor.at("RANGE") else "WINDOW"
     if not cursor.accept(word):
         raise cursor.error(f"expected {_FORMS}, got {cursor.found()}")
@@ -61,6 +69,40 @@ def _now(cursor: Cursor, start: int) -> WindowClause:
     internal_at = _internal(cursor)
     cursor.expect("]", "] after NOW")
     return WindowClause(TimeWindow(1), Span(start, cursor.previous.end), word, now=True, internal_at=internal_at)
+
+
+def _landmark(cursor: Cursor, start: int) -> WindowClause:
+    if cursor.accept("MIDNIGHT"):
+        midnight = LandmarkWindow(FOREVER, every=UNITS["day"])
+        return _with_rest(cursor, start, midnight, cursor.previous)
+    since, since_at = _instant(cursor, "SINCE", "midnight, or a time")
+    return _with_rest(cursor, start, LandmarkWindow(FOREVER, since=since), since_at)
+
+
+def _fixed(cursor: Cursor, start: int) -> WindowClause:
+    since, since_at = _instant(cursor, "FROM")
+    cursor.expect("TO", "TO and the window's end")
+    until, until_at = _instant(cursor, "TO")
+    if until <= since:
+        raise cursor.error("TO must be later than FROM: the window would be empty", until_at)
+    clause = _with_rest(cursor, start, LandmarkWindow(FOREVER, since=since, until=until), since_at)
+    if clause.lag_at is not None:
+        raise cursor.error("LAG moves the end of a window, and TO fixes it: leave out LAG", clause.lag_at)
+    return replace(clause, until_at=until_at)
+
+
+def _instant(cursor: Cursor, word: str, what: str = "a time") -> tuple[Micros, Span]:
+    text = cursor.string(what)
+    micros = timestamp(text, zoned=True)
+    if micros is None or not EARLIEST <= micros <= LATEST:
+        raise cursor.error(f"{word} needs a time such as '2026-01-01 12:00:00', got '{text}'", cursor.previous)
+    return micros, cursor.previous
+
+
+def _with_rest(cursor: Cursor, start: int, window: LandmarkWindow, at: Span) -> WindowClause:
+    clause = _rest(cursor, start, TimeWindow, FOREVER, at, _duration)
+    rest = clause.window
+    return replace(clause, window=replace(window, slide=rest.slide, lag=rest.lag, exactly=rest.exactly))
 
 
 def _internal(cursor: Cursor) -> Span | None:
