@@ -33,7 +33,7 @@ import numpy as np
 from papers import OUT
 from papers.joins.algorithms import ALGORITHMS, join
 from papers.joins.join_kernels import SIZES, compare
-from sash.changes.lazy_join import Tuples
+from papers.joins.lazy_join import Tuples
 from sash.core.changes import UpdatePattern
 from sash.plan.join_order import JoinExecution, JoinInput, cost
 

@@ -184,8 +184,9 @@ class RegisteredQuery:
     `synopsis` is the kind that its user has set; None leaves the choice to the optimiser. `streams` are all the
     streams that a continuous query reads, `tables` its tables; a periodic one has none here and reads `stream`.
     `execution` is the strategy of a continuous query, and `measurements` (kind, name, number) are the statistics of
-    its streams when its plan was chosen: a restart comes to the same plan, whatever the statistics are then. `state` is
-    the directory of its plan's state (runtime/continuous/plans.py).
+    its streams when its plan was chosen: a restart comes to the same plan, whatever the statistics are then. `lazy`:
+    the plan is evaluated at the multiples of SLIDE alone. `state` is the directory of its plan's state
+    (runtime/continuous/plans.py).
     """
 
     name: str
@@ -201,6 +202,7 @@ class RegisteredQuery:
     measurements: tuple[tuple[str, str, float], ...] = ()
     state: str = ""
     route: Route = Route.PANES
+    lazy: bool = False
 
     @property
     def is_continuous(self) -> bool:

@@ -1,7 +1,7 @@
 """The continuous queries of a session: from their texts to running plans, and back to changes and views.
 
-A plan is chosen when its query is registered, by what is known of its streams then. The strategy and the measurements
-go into the catalog, so a restart compiles the same plan again and finds its state.
+A plan is chosen when its query is registered, by what is known of its streams then. The strategy, the measurements and
+whether the plan is evaluated lazily go into the catalog, so a restart compiles the same plan again and finds its state.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from sash.core.time import BEGINNING, Micros, format_duration, to_datetime
 from sash.plan.choice import Choice, best_plans, considered
 from sash.plan.continuous import AUTO, Node, is_stream, sampling_of, streams_of
 from sash.plan.estimates import Statistics
+from sash.plan.lazy_joins import lazily
+from sash.plan.rewrites import optimise
 from sash.plan.shared_joins import joined_aggregate
 from sash.runtime.answers.registered_query import Query
 from sash.runtime.compiler import as_select
@@ -60,7 +62,7 @@ class PlanDecision:
 def unmeasured(written: Node, execution: str) -> PlanDecision:
     """What would be decided about a plan before any tuple has come."""
     known, way = Statistics(), route_plan(written, execution)
-    choice = KINDS[way].choose(written, known, execution)
+    choice = KINDS[way].choose(written, known, execution).evaluated(known)
     query = KINDS[way].of(written, known, choice.strategy, choice.plan)
     return PlanDecision(written, choice, known, execution, known, way, query, group=query.alone())
 
@@ -153,6 +155,7 @@ class ContinuousQueries:
             measurements=decided.statistics.measurements,
             state=found.state,
             route=decided.route,
+            lazy=decided.choice.is_lazy,
         )
         self._compiled[query], self._written[query] = found, decided.written
         return query
@@ -204,6 +207,7 @@ class ContinuousQueries:
         known = current if like is None else Statistics.of(like.measurements)
         prepared = (plans for of, by, plans in list(self._prepared) if of == written and by == known)
         choice = kind.choose(written, known, execution if like is None else like.execution, next(prepared, None))
+        choice = choice.evaluated(known, None if like is None else like.lazy)
         query = kind.of(written, known, choice.strategy, choice.plan)
         name = None if like is None else like.name
         return PlanDecision(written, choice, known, execution, current, way, query, name)
@@ -249,7 +253,8 @@ class ContinuousQueries:
         if query not in self._compiled:
             written = plan_changes(bind(as_select(query.text), self._catalog))
             known = Statistics.of(query.measurements)
-            found = KINDS[query.route].of(written, known, query.execution)
+            plan = lazily(optimise(written, known, query.execution)) if query.lazy else None
+            found = KINDS[query.route].of(written, known, query.execution, plan)
             found = replace(found, name=query.name, serial=query.serial, text=query.text, state=query.state)
             if _digest_of(query.state) != found.digest:
                 raise CheckpointError(

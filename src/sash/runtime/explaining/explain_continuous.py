@@ -24,6 +24,7 @@ from sash.plan.continuous import (
     windows,
 )
 from sash.plan.costs import cost, costs_by_kind
+from sash.plan.lazy_joins import eagerly, evaluation_of
 from sash.plan.set_windows import Side, WindowedSet
 from sash.plan.shared_joins import joined_aggregate
 from sash.plan.stages import EVERYWHERE, StagePlan, Target, stages
@@ -101,7 +102,8 @@ def explain_continuous(decision: PlanDecision) -> str:
         return "\n".join([_title(decision.written), *explain_sets(decision.query.asked, decision.mates)])
     joins = explain_joins(plan, decision.current, strategy)
     own = _own_join(decision)
-    return "\n".join([*explain_plan(plan), *_rewriting(decision), *own, *joins, *_execution(decision)])
+    why = [*_rewriting(decision), *_evaluation(decision), *own, *joins, *_execution(decision)]
+    return "\n".join([*explain_plan(plan), *why])
 
 
 def explain_plan(plan: Node) -> list[str]:
@@ -172,10 +174,24 @@ def _own_join(decision: PlanDecision) -> list[str]:
 def _rewriting(decision: PlanDecision) -> list[str]:
     """What the optimiser's change of the plan gains."""
     chosen = decision.choice
-    if chosen.plan == decision.written:
+    if eagerly(chosen.plan) == decision.written:
         return []
     before = cost(decision.written, decision.statistics, chosen.strategy)
     return [f"Rewritten: {_ms(chosen.prices[chosen.strategy])} per second expected, {_ms(before)} as written"]
+
+
+def _evaluation(decision: PlanDecision) -> list[str]:
+    """Whether a join under SLIDE is computed at the multiples alone, and what the other way would cost."""
+    prices, lazy = decision.choice.evaluations, evaluation_of(decision.choice.plan)
+    if prices is None:
+        return []
+    like = "" if decision.like is None else f", as query '{decision.like}'"
+    if lazy is None:
+        costs = f"{_ms(prices.eager)} per second expected, {_ms(prices.lazy)} at the multiples alone"
+        return [f"Evaluated by every micro-batch{like}: {costs}"]
+    algorithm = f"algorithm {5 if lazy.restores else 4} of the thesis"
+    costs = f"{_ms(prices.lazy)} per second expected, {_ms(prices.eager)} by every micro-batch"
+    return [f"Evaluated at the multiples alone ({algorithm}){like}: {costs}"]
 
 
 def _execution(decision: PlanDecision) -> list[str]:
