@@ -19,7 +19,7 @@ from sqlglot import exp
 from sash.catalog import Stream
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.core.time import Micros, format_duration, format_instant
-from sash.core.window import LandmarkWindow, RowWindow, TimeWindow
+from sash.core.window import ElasticWindow, LandmarkWindow, RowWindow, TimeWindow
 from sash.plan.expressions import RowExpression
 from sash.plan.nodes import StreamScan, StreamWindow
 from sash.sql.reading.cursor import Name
@@ -60,7 +60,7 @@ def bind_continuous_window(table: exp.Expr, stream: Stream, script: str, *, slid
     if clause.lag_at is not None:
         reason = "LAG needs SLIDE: a window without SLIDE follows its stream; leave out LAG, or add SLIDE"
         raise CqlError(reason, script, clause.lag_at)
-    _refuse_landmark(clause, stream, script, "" if slides else "aggregate it with SLIDE, or ")
+    _refuse_of_panes(clause, stream, script, "" if slides else "aggregate it with SLIDE, or ")
     _check_order(table, stream, script, slides)
     return _checked(clause, stream, script)
 
@@ -69,7 +69,7 @@ def bind_stored_window(table: exp.Expr, stream: Stream, script: str) -> BoundWin
     """A window that is read once from the stored rows, and the columns of its PARTITION BY."""
     clause = _clause(table, stream, script)
     _refuse_continuous(clause, script, slides=False)
-    _refuse_landmark(clause, stream, script)
+    _refuse_of_panes(clause, stream, script)
     return _checked(clause, stream, script)
 
 
@@ -88,9 +88,12 @@ def _refuse_continuous(clause: WindowClause, script: str, *, slides: bool) -> No
         raise CqlError(f"{reason}; leave it out", script, clause.internal_at)
 
 
-def _refuse_landmark(clause: WindowClause, stream: Stream, script: str, way_out: str = "") -> None:
-    """Refuse SINCE and FROM .. TO where panes do not answer: the windows of tuples there have a length, or no start."""
+def _refuse_of_panes(clause: WindowClause, stream: Stream, script: str, way_out: str = "") -> None:
+    """Refuse windows of several lengths, and with fixed edges, where panes do not answer."""
     window = clause.window
+    if isinstance(window, ElasticWindow):
+        reason = "windows of several lengths are answered from panes, which have aggregates of one window"
+        raise CqlError(f"{reason}: {way_out}give one length", script, clause.length_at)
     if not isinstance(window, LandmarkWindow):
         return
     signs = (">=", "<") if stream.closed_left else (">", "<=")
@@ -136,8 +139,11 @@ def check_all_slide(select: Select) -> None:
 
 def _check_multiples(clause: WindowClause, stream: Stream, script: str) -> None:
     window = clause.window
+    elastic = window if isinstance(window, ElasticWindow) else ElasticWindow(0)
     parts = (
+        ("WINDOW", elastic.shortest, clause.shortest_at),
         ("WINDOW", 0 if window.unbounded else window.length, clause.length_at),
+        ("STEP", elastic.step, clause.step_at),
         ("SLIDE", window.slide, clause.slide_at),
         ("LAG", window.lag, clause.lag_at),
     )
@@ -188,7 +194,7 @@ def check_together(select: Select) -> None:
     for table, clause in others:
         if table.name.lower() != first_table.name.lower():
             raise NotSupportedError("sub-queries over different streams", script, span_of(table.this))
-        if type(clause.window) is not type(first.window):
+        if isinstance(clause.window, RowWindow) != isinstance(first.window, RowWindow):
             reason = "time-based and row-based windows cannot be read as of one time: give all sub-queries one kind"
             raise CqlError(reason, script, clause.span)
         check_one_slide(first, clause, script)
