@@ -106,7 +106,6 @@ ERRORS = [
     ("[ROWS 5 SLIDE 1 LAG «-1»]", "LAG must not be negative"),
     ("[ROWS «9999999999999999» SLIDE 1]", "absurdly long"),
     ("[ROWS «10 min» SLIDE 1]", "ROWS counts tuples, 10 min is a duration: write [WINDOW 10 min]"),
-    ("[ROWS 10 SLIDE «1 min»]", "SLIDE counts tuples, 1 min is a duration: write SLIDE 1"),
     ("[ROWS 10 SLIDE 1 LAG «1sec»]", "LAG counts tuples"),
     ("[WINDOW «10» SLIDE 1 min]", "WINDOW is a duration in a time-based window, such as '10 sec'; [ROWS 10]"),
     ("[WINDOW 10 min SLIDE «5»]", "SLIDE is a duration"),

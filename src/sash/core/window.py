@@ -180,6 +180,14 @@ class RowWindow(Window):
         return f"[{' '.join(words)}]"
 
 
+class MixedWindow(RowWindow):
+    """`[ROWS length SLIDE [EXACTLY] slide]` whose slide is a time: a mixed jumping window (thesis 2.1.1)."""
+
+    def __str__(self) -> str:
+        assert self.slide is not None
+        return f"[ROWS {self.length} SLIDE {'EXACTLY ' if self.exactly else ''}{format_duration(self.slide)}]"
+
+
 def pane_length(windows: Iterable[Window]) -> int:
     """The greatest common divisor of the windows, slides and lags that use a synopsis.
 

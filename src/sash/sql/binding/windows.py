@@ -19,7 +19,7 @@ from sqlglot import exp
 from sash.catalog import Stream
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.core.time import Micros, format_duration, format_instant
-from sash.core.window import ElasticWindow, LandmarkWindow, RowWindow, TimeWindow
+from sash.core.window import ElasticWindow, LandmarkWindow, MixedWindow, RowWindow, TimeWindow
 from sash.plan.expressions import RowExpression
 from sash.plan.nodes import StreamScan, StreamWindow
 from sash.sql.reading.cursor import Name
@@ -44,6 +44,7 @@ def bind_window(table: exp.Expr, stream: Stream, script: str, *, periodic: bool)
     if periodic and clause.slide_at is None:
         raise NotSupportedError("continuous queries (a window without SLIDE)", script, clause.span)
     window, partition = _checked(clause, stream, script)
+    assert not isinstance(window, MixedWindow), "the route to panes has no such windows"
     columns = (stream.schema.field(name) for name in partition)
     by = tuple(RowExpression(identifier(column.name), column.type, (column.name,)) for column in columns)
     return StreamWindow(StreamScan(stream.name), window, by)
@@ -109,7 +110,7 @@ def _checked(clause: WindowClause, stream: Stream, script: str) -> BoundWindow:
     if isinstance(clause.window, LandmarkWindow):
         clause = replace(clause, window=replace(clause.window, offset=stream.offset))
         _check_edges(clause, stream, script)
-    if isinstance(clause.window, TimeWindow) and not clause.now:
+    if isinstance(clause.window, TimeWindow | MixedWindow) and not clause.now:
         _check_multiples(clause, stream, script)
     columns = {name.text.lower(): _partition_column(name, stream, script) for name in clause.partition}
     return clause.window, tuple(columns.values())
@@ -142,7 +143,7 @@ def _check_multiples(clause: WindowClause, stream: Stream, script: str) -> None:
     elastic = window if isinstance(window, ElasticWindow) else ElasticWindow(0)
     parts = (
         ("WINDOW", elastic.shortest, clause.shortest_at),
-        ("WINDOW", 0 if window.unbounded else window.length, clause.length_at),
+        ("WINDOW", 0 if window.unbounded or isinstance(window, RowWindow) else window.length, clause.length_at),
         ("STEP", elastic.step, clause.step_at),
         ("SLIDE", window.slide, clause.slide_at),
         ("LAG", window.lag, clause.lag_at),
@@ -227,7 +228,7 @@ def has_slide(select: Select) -> bool:
 def without_panes(*, slides: bool) -> str:
     """The place of aggregates that only panes compute, and the alternative if there is one."""
     if slides:
-        return "in a query that panes cannot answer (a join, DISTINCT, tests, set operations, plain rows)"
+        return "in a query that panes cannot answer (a join, DISTINCT, tests, set operations, plain rows, ROWS by time)"
     return f"in a continuous query; {ADD_SLIDE}"
 
 
@@ -247,9 +248,10 @@ def common_slide(select: Select, streams: Mapping[str, Stream]) -> tuple[Micros,
 
 
 def _check_in_time(clause: WindowClause, script: str) -> None:
-    if isinstance(clause.window, RowWindow) and clause.slide_at is not None:
+    if isinstance(clause.window, RowWindow) and not isinstance(clause.window, MixedWindow) and clause.slide_at:
         reason = "this query is answered at multiples of a time, and SLIDE of a row-based window counts tuples"
-        raise CqlError(f"{reason}: give a time-based window, or leave out SLIDE everywhere", script, clause.slide_at)
+        ways = f"give SLIDE a time, [ROWS {clause.window.length} SLIDE 1 sec], or leave it out everywhere"
+        raise CqlError(f"{reason}: {ways}", script, clause.slide_at)
     if clause.lag_at is not None:
         raise NotSupportedError("LAG beside joins, DISTINCT, negation, set operations", script, clause.lag_at)
 

@@ -6,6 +6,7 @@
     [SINCE 'time' | midnight [SLIDE [EXACTLY] d] [LAG d]]       landmark: from there up to now
     [FROM 'time' TO 'time' [SLIDE [EXACTLY] d]]                 fixed: what there is of it by now
     [[PARTITION BY k, ..] ROWS n [SLIDE [EXACTLY] n] [LAG n]]   row-based: everything counts tuples
+    [[PARTITION BY k, ..] ROWS n SLIDE [EXACTLY] d]             the last rows as of multiples of a time
     [NOW]                                                       the tuples of the current instant
 
 Each may end with INTERNAL: its results outlive it (thesis 3.3.2).
@@ -18,10 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from string import ascii_letters
 
 from sash.core.errors import Span
 from sash.core.time import EARLIEST, LATEST, UNITS, Micros, format_duration, parse_duration
-from sash.core.window import FOREVER, ElasticWindow, LandmarkWindow, RowWindow, TimeWindow
+from sash.core.window import FOREVER, ElasticWindow, LandmarkWindow, MixedWindow, RowWindow, TimeWindow
 from sash.expr.parsing import timestamp
 from sash.sql.reading.cursor import Cursor, Name
 
@@ -187,7 +189,13 @@ def _rest(
     slide, slide_at, exactly, lag, lag_at = None, None, False, 0, None
     if cursor.accept("SLIDE"):
         exactly = cursor.accept("EXACTLY")
-        slide, slide_at = measure(cursor, "SLIDE", "a SLIDE", 1)
+        if kind is RowWindow and _written_duration(cursor) is not None:
+            kind = MixedWindow
+            slide, slide_at = _duration(cursor, "SLIDE", "a SLIDE", 1)
+        else:
+            slide, slide_at = measure(cursor, "SLIDE", "a SLIDE", 1)
+    if kind is MixedWindow and cursor.at("LAG"):
+        raise cursor.error("LAG counts tuples, and this SLIDE is a time: leave out LAG, or count tuples in SLIDE")
     if cursor.accept("LAG"):
         lag, lag_at = measure(cursor, "LAG", "a LAG", 0)
     internal_at = _internal(cursor)
@@ -223,19 +231,25 @@ def _count(cursor: Cursor, word: str, what: str, least: int) -> tuple[int, Span]
 
 
 def _refuse_duration(cursor: Cursor, word: str) -> None:
-    """`ROWS 10 min` and `ROWS 100 SLIDE 10 min`."""
+    """`ROWS 10 min`, and `ROWS 100 SLIDE 10 LAG 10 min`."""
+    span, token = _written_duration(cursor), cursor.token
+    if span is None or token is None:
+        return
+    written, number = cursor.text[span.start : span.end], token.text.rstrip(ascii_letters)
+    way_out = f"[WINDOW {written}]" if word == "ROWS" else f"{word} {number}"
+    raise cursor.error(f"{word} counts tuples, {written} is a duration: write {way_out}", span)
+
+
+def _written_duration(cursor: Cursor) -> Span | None:
+    """The place of a number with a unit of time; None if there is something else."""
     token = cursor.token
     if token is None or not token.text[:1].isdigit():
-        return
-    number, unit = token.text, token.text.lstrip("0123456789.")
-    span = cursor.span
+        return None
+    unit, span = token.text.lstrip("0123456789."), cursor.span
     if not unit and cursor.follows(*(name.upper() for name in UNITS)):
         following = cursor.tokens[cursor.position + 1]
         unit, span = following.text, Span(token.start, following.end + 1)
-    if unit.lower() in UNITS:
-        written = cursor.text[span.start : span.end]
-        way_out = f"[WINDOW {written}]" if word == "ROWS" else f"{word} {number.removesuffix(unit)}"
-        raise cursor.error(f"{word} counts tuples, {written} is a duration: write {way_out}", span)
+    return span if unit.lower() in UNITS else None
 
 
 def _expected(has_slide: bool, has_lag: bool) -> str:
