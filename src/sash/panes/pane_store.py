@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from sash.core.errors import QueryFailedError
 from sash.core.interned import InternedValue
 from sash.core.time import Micros
-from sash.core.window import Window
+from sash.core.window import ElasticWindow, Window
 from sash.panes.accelerator import Accelerator
 from sash.panes.answers import Finisher
 from sash.panes.covered import CoveredPredicate
 from sash.panes.filters import FilterIndex
 from sash.panes.pane_rows import PaneRows
 from sash.panes.partials import Partial
-from sash.panes.readers import Columns, PlainReader, Reader, SharedGroups
+from sash.panes.readers import Columns, PlainReader, Reader, SharedGroups, read_every_length
 from sash.panes.readings import Reading, WindowView
 from sash.plan.periodic import Shape
 
@@ -91,7 +91,8 @@ class AnswerPart:
         try:
             if self.covered is not None:
                 views = [self.covered.view(view, reader.reading.partials) for view in views]
-            return reader.read(views, shared)
+            is_elastic = isinstance(reader.reading.window, ElasticWindow)
+            return read_every_length(reader, views) if is_elastic else reader.read(views, shared)
         except FAILURES as error:
             return PartFailure(str(error))
 

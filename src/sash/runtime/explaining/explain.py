@@ -251,6 +251,9 @@ def _synopsis_lines(site: _Site) -> list[str]:
     lines += [f"  because {choice.reason}"] if choice.reason else []
     scanned = synopsis_kind(choice.kind) in SCANNED
     together = "in one scan" if scanned else "looked up together where windows are equal"
+    if (lengths := len(site.own[0].reading.window.parts)) > 1:
+        how = "in one scan as far as the longest" if scanned else "looked up one by one"
+        lines.append(f"  {lengths} lengths, {how}")
     lines.append(f"  read by {_names(site.mates)} too, {together}" if site.mates else "  its only reader")
     return [*lines, *_filter_lines(site)]
 
