@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -33,9 +33,6 @@ from sash.panes.partials import Partial
 from sash.panes.readers import Columns, PlainReader, Reader, SharedGroups, read_every_length
 from sash.panes.readings import Reading, WindowView
 from sash.plan.periodic import Shape
-
-if TYPE_CHECKING:
-    from sash.panes.ahead import ReadAhead
 
 # Errors that the evaluation of one query may raise without a defect of Sash: the query fails, and others go on.
 FAILURES = (QueryFailedError, pa.ArrowException, ArithmeticError, ValueError)
@@ -231,17 +228,8 @@ class PaneStore(ABC):
         """
 
     @abstractmethod
-    def read(
-        self, parts: Sequence[AnswerPart], now: Micros, ahead: ReadAhead | None = None
-    ) -> Iterator[tuple[int, PartResult | None]]:
-        """The result of each part, by its number, as of a time; None during recovery.
-
-        `ahead`: the panes that a frozen store has read before the time was known.
-        """
-
-    def ahead(self, parts: Sequence[AnswerPart], now: Micros, pane: int) -> ReadAhead | None:
-        """The panes of a frozen store that can be read before the time is known; None if there are none."""
-        return None
+    def read(self, parts: Sequence[AnswerPart], now: Micros) -> Iterator[tuple[int, PartResult | None]]:
+        """The result of each part, by its number, as of a time; None during recovery."""
 
     def answer_by(self, index: FilterIndex, finisher: Finisher, now: Micros) -> pa.Table | None:
         """A simple query's answer from the groups that an index of its HAVING finds; None: its parts must be read."""

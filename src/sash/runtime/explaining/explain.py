@@ -98,6 +98,8 @@ def explain(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind | None
     home = runtime.groups[active.home.name]
     for site in [_Site(active, runtime.groups[group.name]) for group in active.groups]:
         lines += _table_lines(site, stream)
+        if runtime.flies and site.choice.kind == CLUSTER_PANES:
+            lines.append("  live, slides do not wait for the job")
         if site.group.label in runtime.unreduced:
             part = f"{runtime.unreduced[site.group.label]:.0%}"
             lines.append(f"  note: these groups are {part} of the tuples; panes save little")

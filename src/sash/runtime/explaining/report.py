@@ -316,7 +316,6 @@ def _execution_statistics(groups: list[GroupStatistics]) -> dict[str, Any]:
         "joint_executions": sum(g.joint_executions for g in groups),
         "refreshes": sum(g.refreshes for g in groups),
         "beside_slides": sum(g.beside_slides for g in groups),
-        "restarts": sum(g.restarts for g in groups),
     }
 
 
