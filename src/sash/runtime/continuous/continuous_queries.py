@@ -143,7 +143,9 @@ class ContinuousQueries:
         same = before if before and before.text == wanted.text else None
         decided = self._decide(written, wanted.execution, same)
         strategy = decided.choice.strategy
-        found = replace(decided.query, name=wanted.name, serial=wanted.serial, text=wanted.text)
+        found = replace(
+            decided.query, name=wanted.name, serial=wanted.serial, text=wanted.text, lifetime=wanted.lifetime
+        )
         kept = same is not None and same.execution == strategy
         found = replace(found, state=same.state if same is not None and kept else self._state_of(found))
         query = replace(
@@ -255,7 +257,9 @@ class ContinuousQueries:
             known = Statistics.of(query.measurements)
             plan = lazily(optimise(written, known, query.execution)) if query.lazy else None
             found = KINDS[query.route].of(written, known, query.execution, plan)
-            found = replace(found, name=query.name, serial=query.serial, text=query.text, state=query.state)
+            found = replace(
+                found, name=query.name, serial=query.serial, text=query.text, state=query.state, lifetime=query.lifetime
+            )
             if _digest_of(query.state) != found.digest:
                 raise CheckpointError(
                     f"what is stored for query '{query.name}' is of another plan than this version of Sash makes of "
