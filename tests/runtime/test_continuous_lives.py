@@ -116,3 +116,28 @@ def test_a_life_begins_when_the_query_comes(spark: Any, tmp_path: Path, parts: d
         rows = pa.concat_tables([each.table for each in whole.answers()])
         ts = rows[TS].cast(pa.int64())
         assert len(times) == rows.filter(pc.and_(pc.greater(ts, came), pc.less_equal(ts, came + 3 * SECOND))).num_rows
+
+
+def test_explain_says_when_a_query_that_comes_later_will_be_complete(
+    spark: Any, tmp_path: Path, parts: dict[str, list[pa.Table]]
+) -> None:
+    for name, each in parts.items():
+        write(each[:2], tmp_path / name)
+    texts = {name: text for name, text in QUERIES.items() if name != "pairs"}
+    texts["endless"] = "SELECT k, v FROM s [UNBOUNDED SLIDE 1 sec]"
+    with sash.connect(spark=spark) as session:
+        declare(session, tmp_path)
+        assert all("Begins with empty windows" not in session.explain(text) for text in QUERIES.values())
+        session.register(texts["every"], name="before")
+        session.run()
+        assert "Begins with empty windows" not in session.explain(texts["every"]), "it shares the plan"
+        texts["every"] = texts["every"].replace("RANGE 3", "RANGE 4")
+        shown = {name: session.explain(text) for name, text in texts.items()}
+        assert "Begins with empty windows, because its streams have begun: never complete" in shown.pop("endless")
+        queries = {name: session.register(text, name=name) for name, text in texts.items() if name in shown}
+        for name, each in parts.items():
+            write(each[2:], tmp_path / name, 2)
+        session.run()
+        for name, query in queries.items():
+            first = next(each.as_of for each in query.answers() if each.complete)
+            assert f"complete as of {first.isoformat()} at the earliest" in shown[name], name
