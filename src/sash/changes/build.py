@@ -156,7 +156,7 @@ class _Builder:
         storing = self._storing(node.input, f"{path}0")
         if storing.pattern is STRICT:
             return CountingDistinctOp(node.schema, storing, width)
-        if self._strategy == DIRECT:
+        if self._strategy == DIRECT and storing.pattern is not UpdatePattern.MONOTONIC:
             return PlainDistinctOp(node.schema, storing, width)
         return DeltaStarOp(node.schema, path, width)
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from sash.catalog import CLUSTER, Stream
 from sash.core.time import format_duration
-from sash.core.window import Window
+from sash.core.window import LandmarkWindow, Window
 from sash.panes.filters import FilterKey
 from sash.panes.partials import Partial
 from sash.panes.readings import TableName
@@ -98,6 +98,8 @@ def explain(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind | None
     home = runtime.groups[active.home.name]
     for site in [_Site(active, runtime.groups[group.name]) for group in active.groups]:
         lines += _table_lines(site, stream)
+        if runtime.flies and site.choice.kind == CLUSTER_PANES:
+            lines.append("  live, slides do not wait for the job")
         if site.group.label in runtime.unreduced:
             part = f"{runtime.unreduced[site.group.label]:.0%}"
             lines.append(f"  note: these groups are {part} of the tuples; panes save little")
@@ -181,6 +183,8 @@ def _what_panes_lack(query: CompiledQuery, name: TableName, runtime: StreamRunti
     reach, pane = max((window.reach for window in bounded), default=0), group.clock.length
     for window in (reading.window for reading, _ in asked):
         beyond = not group.members.keeps_history if window.unbounded else window.reach > reach
+        if isinstance(window, LandmarkWindow) and group.clock.has_closed:
+            beyond = not group.keeps(window, group.clock.position)
         if beyond or window.resolution % pane:
             return f"pane table {where} keeps {_extent(group, reach)} in panes of {_extent(group, pane)}"
     return None
@@ -242,11 +246,16 @@ def _synopsis_lines(site: _Site) -> list[str]:
     choice = site.choice
     if site.group.name.partition:
         return [f"Synopsis: single rows, the last {site.panes} of each partition"]
-    history = ", older ones merged for UNBOUNDED" if site.group.members.keeps_history else ""
+    merged = ["UNBOUNDED"] if site.group.members.keeps_everything else []
+    merged += sorted(window.extent for window in site.group.members.landmarks)
+    history = f", older ones merged for {_names(merged)}" if merged else ""
     lines = [f"Synopsis: {_SYNOPSES[choice.kind].format(panes=site.panes, history=history)}"]
     lines += [f"  because {choice.reason}"] if choice.reason else []
     scanned = synopsis_kind(choice.kind) in SCANNED
     together = "in one scan" if scanned else "looked up together where windows are equal"
+    if (lengths := len(site.own[0].reading.window.parts)) > 1:
+        how = "in one scan as far as the longest" if scanned else "looked up one by one"
+        lines.append(f"  {lengths} lengths, {how}")
     lines.append(f"  read by {_names(site.mates)} too, {together}" if site.mates else "  its only reader")
     return [*lines, *_filter_lines(site)]
 

@@ -10,7 +10,19 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sash.core.changes import UpdatePattern
 from sash.core.time import format_duration, to_datetime
-from sash.plan.continuous import AUTO, NT, UPA, Node, inputs, is_stream, path_below, sampling_of, streams_of, windows
+from sash.plan.continuous import (
+    AUTO,
+    NT,
+    UPA,
+    Distinct,
+    Node,
+    inputs,
+    is_stream,
+    path_below,
+    sampling_of,
+    streams_of,
+    windows,
+)
 from sash.plan.costs import cost, costs_by_kind
 from sash.plan.lazy_joins import eagerly, evaluation_of
 from sash.plan.set_windows import Side, WindowedSet
@@ -115,9 +127,15 @@ def _tree(node: Node, path: str, depth: int, exchanges: dict[str, str]) -> Itera
 
 
 def _growth(plan: Node) -> list[str]:
-    if is_stream(plan) or plan.pattern is not UpdatePattern.MONOTONIC:
+    if is_stream(plan) or plan.pattern is not UpdatePattern.MONOTONIC or not _has_endless_rows(plan):
         return []
     return ["View: grows for ever, because no result expires; Istream(..) has the results without a view"]
+
+
+def _has_endless_rows(node: Node) -> bool:
+    """Whether it has more and more rows; Distinct is over finitely many values where it is over a whole stream."""
+    below = inputs(node)
+    return not isinstance(node, Distinct) and (not below or any(map(_has_endless_rows, below)))
 
 
 # -- aggregates over a join ----------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sash.core.errors import QueryFailedError, SashError
 from sash.core.time import format_duration, to_micros
+from sash.core.window import LandmarkWindow
 from sash.panes.answers import PendingTable
 from sash.panes.readings import Reading
 from sash.runtime.answers.answer import Answer, stamped_table
@@ -90,6 +91,13 @@ def is_cut(active: ActiveQuery) -> bool:
 def _check_edges(bound: BoundReading, active: ActiveQuery) -> None:
     window, group, as_of = bound.reading.window, bound.group, newest_common(active)
     stream = active.compiled.stream
+    if isinstance(window, LandmarkWindow):
+        if as_of is not None and not group.keeps(window, as_of):
+            raise SashError(
+                f"the synopsis over {stream} by {group.label} does not keep all of {window}; "
+                "register a query with such a window first"
+            )
+        return
     if window.unbounded and not group.members.keeps_history:
         raise SashError(
             f"the synopsis over {stream} by {group.label} forgets what its windows have passed; "

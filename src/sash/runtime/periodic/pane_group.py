@@ -9,18 +9,20 @@ It makes no difference here which kind of store has the panes, or whether time c
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.core.window import Window
+from sash.core.window import LandmarkWindow, Window
 from sash.panes.cluster_panes import Cluster, ClusterPanes
 from sash.panes.pane_rows import PaneRows
 from sash.panes.pane_store import PaneStore
 from sash.panes.readings import Reading, TableName
+from sash.runtime.answers.answer import Answer
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading, Membership
 from sash.runtime.periodic.choices import Choices, synopsis_for
 from sash.runtime.periodic.group_schedule import Schedule, SchedulePlace
@@ -32,6 +34,9 @@ from sash.schedule import ScheduledTask
 from sash.sharing.choose import CLUSTER, Prices, post_cost
 from sash.sharing.groups import Need, PaneTable, compute_together, pane_table, share_state, similar
 from sash.sharing.rules import Decision
+
+if TYPE_CHECKING:
+    from sash.runtime.periodic.flight import Flight
 
 
 class PaneGroup:
@@ -50,7 +55,7 @@ class PaneGroup:
         self.members = Membership(name)
         # The queries that are scheduled here, including those that wait for the data to begin.
         self.queries: dict[str, ActiveQuery] = {}
-        # Since when UNBOUNDED windows have everything; None: from the origin.
+        # Since when UNBOUNDED and landmark windows have everything; None: from the origin.
         self.history_from: int | None = None
         # The other groups that some query reads together with this one.
         self.links: list[PaneGroup] = []
@@ -61,6 +66,8 @@ class PaneGroup:
         self.calibration = Calibration()
         # How many executions have begun and are not committed (see `flight`): until then the tasks do not change.
         self.under_way = 0
+        # The execution in the cluster that the group does not wait for: its later deadlines wait.
+        self.flight: Flight | None = None
         self._is_trial = False
 
     def trial(self) -> PaneGroup:
@@ -309,7 +316,7 @@ class PaneGroup:
 
     def next_due(self, target: int) -> int | None:
         """When the next execution is due by a time: at the end of a pane. A late execution is due now."""
-        if self.clock.origin is None:
+        if self.clock.origin is None or self.flight is not None:
             return None
         due = self.schedule.local.next_due(max(target, self.clock.position))
         if due is None:
@@ -327,6 +334,26 @@ class PaneGroup:
         if not self.under_way and self.choices.look_again(self.panes):
             self.choose()
 
+    @property
+    def reads_cluster(self) -> bool:
+        """Whether its queries may read panes that are in the cluster."""
+        return any(group.in_cluster for group in (self, *self.links))
+
+    def land(self, active: Mapping[str, ActiveQuery], outcome: AdvanceOutcome) -> list[Answer]:
+        """Take the answers of its flight; files that only the flight needed may go."""
+        if self.flight is None:
+            # Nobody waits for its answers: it was not in the snapshot.
+            return []
+        answers, failed = self.flight.land(active)
+        self.flight = None
+        for name in failed:
+            self.unschedule(name)
+        outcome.failed |= failed
+        self._end_lifetimes(outcome)
+        for group in (self, *self.links):
+            group.expire()
+        return answers
+
     def take(self, early: bool, one_by_one: bool) -> list[ScheduledTask]:
         """The tasks to execute at this position."""
         return self.schedule.take(self.clock.position, early, one_by_one)
@@ -334,7 +361,8 @@ class PaneGroup:
     @property
     def is_stale(self) -> bool:
         """Whether panes have come since the last answer of a query that may be answered before it is due."""
-        return self.clock.has_closed and self.schedule.local.decide_early(self.clock.position) is not None
+        rests = self.flight is not None or not self.clock.has_closed
+        return not rests and self.schedule.local.decide_early(self.clock.position) is not None
 
     def catch_up(self, target: int, outcome: AdvanceOutcome) -> None:
         """Close panes up to a time, whatever is due."""
@@ -355,25 +383,39 @@ class PaneGroup:
     def expire(self) -> None:
         """Forget the panes that no window reaches any more, here or through a query that reads several tables."""
         assert self.clock.retained_from is not None
-        edge = min(group.oldest_asked for group in (self, *self.links)) - self.panes.reach
+        asked = min(group.oldest_asked for group in (self, *self.links))
+        edge = asked - self.panes.reach
         if edge <= self.clock.retained_from:
             return
         if self.members.keeps_history:
-            self.panes.merge(edge)
+            self._merge(edge, asked)
         else:
             self.panes.expire(edge)
         self.clock.forget(edge)
         self._fit_policy()
 
+    def _merge(self, edge: int, asked: int) -> None:
+        """Merge panes before an edge, up to the edges of landmark windows; forget what none of these windows has."""
+        landmarks = self.members.landmarks
+        starts = [window.start(asked) for window in landmarks]
+        self.panes.merge(edge, {*starts, *(fixed for window in landmarks for fixed in window.fixed_edges)})
+        known_from, oldest = self.clock.origin if self.history_from is None else self.history_from, min([edge, *starts])
+        assert known_from is not None
+        if not self.members.keeps_everything and oldest > known_from:
+            self.panes.expire(oldest)
+            self.history_from = oldest
+
     @property
     def oldest_asked(self) -> int:
-        """The oldest time as of which a query still needs an answer: a late SLIDE EXACTLY query's own."""
+        """The oldest time as of which a query still needs an answer: a late SLIDE EXACTLY query's own, a flight's."""
         late = self.schedule.local.late_exactly(self.clock.position)
-        return self.clock.position if late is None else late
+        asked = self.clock.position if late is None else late
+        return asked if self.flight is None else min(asked, self.flight.as_of)
 
     def _end_lifetimes(self, outcome: AdvanceOutcome) -> None:
+        flying = {} if self.flight is None else self.flight.queries
         for name in self.schedule.ended(self.clock.event_time(self.clock.position)):
-            if self.unschedule(name):
+            if name not in flying and self.unschedule(name):
                 outcome.ended.append(name)
 
     def awake(self, execution: ScheduledTask) -> list[ActiveQuery]:
@@ -417,15 +459,24 @@ class PaneGroup:
     # -- which answers it can give ---------------------------------------------------------------------
 
     def is_complete(self, bound: BoundReading, now: int) -> bool:
-        if bound.reading.window.unbounded or self.name.partition:
+        window, clock = bound.reading.window, self.clock
+        if isinstance(window, LandmarkWindow):
+            return self.keeps(window, now) and window.start(now) >= max(
+                time for time in (clock.origin, bound.valid_from) if time is not None
+            )
+        if window.unbounded or self.name.partition:
             # A partition with few rows is complete if its rows were counted from the beginning.
             return bound.valid_from is None
-        window, clock = bound.reading.window, self.clock
-        if clock.coarse and (clock.cuts(now - window.lag) or clock.cuts(now - window.reach)):
+        if clock.coarse and (clock.cuts(window.end(now)) or clock.cuts(window.start(now))):
             return False
         assert clock.retained_from is not None
         known_from = clock.retained_from if bound.valid_from is None else max(clock.retained_from, bound.valid_from)
-        return now - window.reach >= known_from
+        return window.start(now) >= known_from
+
+    def keeps(self, window: LandmarkWindow, now: int) -> bool:
+        """Whether all panes of a landmark window are there, and none lies across its edges."""
+        known_from = self.history_from if self.members.keeps_history else self.clock.gone_until
+        return (known_from is None or window.start(now) >= known_from) and not self.cuts(window, now)
 
     def answered_by(self, members: Iterable[str]) -> list[str]:
         """The queries that a task of these members answers, without queries that have ended meanwhile."""
@@ -437,7 +488,7 @@ class PaneGroup:
 
     def cuts(self, window: Window, now: int) -> bool:
         """Whether a stored pane lies across an edge of a window as of a time: then the window has no answer."""
-        return any(self.panes.straddles(edge) for edge in (now - window.lag, now - window.reach))
+        return any(self.panes.straddles(edge) for edge in (window.end(now), window.start(now)))
 
     def restore_choices(self, saved: list[float]) -> None:
         """After a restart, base choices on the saved load."""

@@ -4,7 +4,7 @@
     CREATE [NONRETROACTIVE] TABLE name (column type [PRIMARY KEY], .. [, PRIMARY KEY (column, ..)])
     CREATE INDEX ON stream (column) [USING kind]        DROP INDEX ON stream (column) [USING kind]
     CREATE ARCHIVE name FROM stream_or_query KEY column LIFETIME [column] UP TO duration UPDATE EVERY duration
-        [PARTITION AUTO | PARTITION g x e [CHRONOLOGICAL | ROUND ROBIN] [REBUILD | NOREBUILD]] [IN 'directory']
+        [PARTITION AUTO | PARTITION g x e [CHRONOLOGICAL | ROUND ROBIN | RANDOM] [REBUILD | NOREBUILD]] [IN 'directory']
     ALTER ARCHIVE name PARTITION ..                     DROP ARCHIVE name
 
 TIMESTAMP may be left out where a source has one column for it. Clauses of a stream (`DELAY 2 sec KEEP 10 min`) stand in
@@ -92,8 +92,9 @@ def _rest(cursor: Cursor) -> tuple[Name, Name, str | None]:
 
 
 _MANNERS = (
-    (("CHRONOLOGICAL",), "chronological", True),
-    (("ROUND", "ROBIN"), "chronological", False),
+    (("CHRONOLOGICAL",), "layout", "chronological"),
+    (("ROUND", "ROBIN"), "layout", "round_robin"),
+    (("RANDOM",), "layout", "random"),
     (("REBUILD",), "rebuild", True),
     (("NOREBUILD",), "rebuild", False),
 )
@@ -158,14 +159,14 @@ def _partitioning(cursor: Cursor) -> Partitioning:
     if min(insertions, expiries) < 2:
         reason = f"an archive has at least 2 x 2 partitions, got {insertions} x {expiries}"
         raise cursor.error(f"{reason}; with one, every update would go through all of it", start)
-    said: dict[str, bool] = {}
+    said: dict[str, Any] = {}
     while (found := _manner(cursor)) is not None and found[0] not in said:
         said[found[0]] = found[1]
         cursor.position += found[2]
     return Partitioning(insertions, expiries, **said)
 
 
-def _manner(cursor: Cursor) -> tuple[str, bool, int] | None:
+def _manner(cursor: Cursor) -> tuple[str, bool | str, int] | None:
     """The partitioning or update strategy in the next words, and the number of these words."""
     if cursor.at("ROUND") and not cursor.at("ROUND", "ROBIN"):
         cursor.accept("ROUND")
