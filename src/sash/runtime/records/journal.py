@@ -467,6 +467,8 @@ class PlanProgress:
     # The serial numbers of queries that have had an answer. An entry has them only if they differ from the entry
     # before; earlier checkpoints do not have them.
     answered: list[int] | None = None
+    # When the lives of queries with a LIFETIME end, by their serial numbers.
+    lives: dict[str, Micros] = field(default_factory=dict)
 
     def since(self, before: PlanProgress) -> PlanProgress:
         """The part of the progress that an entry writes after another one."""
@@ -487,12 +489,17 @@ class PlanProgress:
             ended=list(self.ended),
             missed=dict(self.missed),
             begun=dict(self.begun),
+            lives=dict(self.lives),
         )
 
     def complete_from(self, needed: Iterable[Reach]) -> Micros | None:
         """The first time as of which answers with this reach are complete."""
         since = {name: each.since for name, each in self.begun.items() if each.since is not None}
         return complete_from(needed, since, [name for name, each in self.begun.items() if each.missed is None])
+
+    def is_over(self, serial: int, instant: Micros) -> bool:
+        """Whether an instant is after the life of a query."""
+        return instant > self.lives.get(str(serial), instant)
 
     @property
     def begins(self) -> Micros | None:
