@@ -397,7 +397,7 @@ class StreamRuntime:
 
     def start_flights(self, launch: Launch) -> None:
         for flight in self.flights:
-            flight.start(launch, self.active)
+            flight.start(launch)
 
     def landing(self) -> list[int]:
         """The places of the groups whose flights can land."""
@@ -408,7 +408,7 @@ class StreamRuntime:
         """Land the flights of some groups. Their outcome takes effect when it is concluded."""
         progress = Progress()
         for place in places:
-            progress.answers += self.ordered()[place].land(self.active, progress.outcome)
+            progress.answers += self.ordered()[place].land(progress.outcome)
         return progress
 
     def conclude(self, landed: Progress, progress: Progress) -> Progress:
