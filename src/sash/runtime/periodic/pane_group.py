@@ -9,7 +9,7 @@ It makes no difference here which kind of store has the panes, or whether time c
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -64,7 +64,7 @@ class PaneGroup:
         self.settings = settings
         self.choices = Choices(name, self.clock.length, settings.filter_precision)
         self.calibration = Calibration()
-        # How many executions have begun and are not committed (see `flight`): until then the tasks do not change.
+        # How many executions have begun and are not committed (see `beside`): until then the tasks do not change.
         self.under_way = 0
         # The execution in the cluster that the group does not wait for: its later deadlines wait.
         self.flight: Flight | None = None
@@ -77,7 +77,7 @@ class PaneGroup:
         """
         other = copy.copy(self)
         other.clock, other.panes = copy.copy(self.clock), copy.copy(self.panes)
-        other.clock.coarse, other.links, other._is_trial = [], [], True
+        other.clock.coarse, other.links, other.flight, other._is_trial = [], [], None, True
         other.members, other.queries = self.members.trial(), dict(self.queries)
         other.choices = self.choices.trial()
         other.schedule = self.schedule.trial(other._place, other._together)
@@ -218,6 +218,8 @@ class PaneGroup:
 
     def remove_readers(self, names: Iterable[str]) -> None:
         gone = dict.fromkeys(names)
+        if self.flight is not None and not self.flight.forget(gone):
+            self.flight = None
         self.members.remove(gone)
         self.panes.reach = self.members.reach
         if not self._is_trial:
@@ -339,19 +341,18 @@ class PaneGroup:
         """Whether its queries may read panes that are in the cluster."""
         return any(group.in_cluster for group in (self, *self.links))
 
-    def land(self, active: Mapping[str, ActiveQuery], outcome: AdvanceOutcome) -> list[Answer]:
+    def land(self, outcome: AdvanceOutcome) -> list[Answer]:
         """Take the answers of its flight; files that only the flight needed may go."""
-        if self.flight is None:
-            # Nobody waits for its answers: it was not in the snapshot.
-            return []
-        answers, failed = self.flight.land(active)
+        assert self.flight is not None
+        answers, failed = self.flight.land()
         self.flight = None
         for name in failed:
             self.unschedule(name)
         outcome.failed |= failed
         self._end_lifetimes(outcome)
         for group in (self, *self.links):
-            group.expire()
+            if group.clock.origin is not None:
+                group.expire()
         return answers
 
     def take(self, early: bool, one_by_one: bool) -> list[ScheduledTask]:

@@ -39,7 +39,7 @@ from sash.runtime.records.journal import GroupService, JumpedTuples
 from sash.runtime.settings import Settings
 from sash.runtime.statistics import StreamStatistics
 from sash.runtime.work import Covers, WorkMeter
-from sash.schedule import ScheduledTask, SharedTime
+from sash.schedule import SharedTime
 from sash.sharing.choose import Prices
 from sash.sharing.groups import PaneTable
 
@@ -379,7 +379,7 @@ class StreamRuntime:
         execute = functools.partial(self.execute, pace.hurries)
         ends = [targets[group.name] for group in groups]
         kind = Advance if pace.services is None else BesideAgain
-        advance = kind(groups, ends, execute, progress.outcome, self._pause, _depart, self.flies)
+        advance = kind(groups, ends, execute, progress.outcome, self._pause, self.flies)
         if pace.services is not None:
             advance.repeat(pace.services[by_rows])
         else:
@@ -397,7 +397,7 @@ class StreamRuntime:
 
     def start_flights(self, launch: Launch) -> None:
         for flight in self.flights:
-            flight.start(launch, self.active)
+            flight.start(launch)
 
     def landing(self) -> list[int]:
         """The places of the groups whose flights can land."""
@@ -408,7 +408,7 @@ class StreamRuntime:
         """Land the flights of some groups. Their outcome takes effect when it is concluded."""
         progress = Progress()
         for place in places:
-            progress.answers += self.ordered()[place].land(self.active, progress.outcome)
+            progress.answers += self.ordered()[place].land(progress.outcome)
         return progress
 
     def conclude(self, landed: Progress, progress: Progress) -> Progress:
@@ -522,15 +522,6 @@ class StreamRuntime:
                 )  # fmt: skip
             if ratio > _REDUCTION or group.label in self.unreduced:
                 self.unreduced[group.label] = ratio
-
-
-def _depart(group: PaneGroup, executions: list[ScheduledTask], queries: list[list[ActiveQuery]]) -> None:
-    jobs = [each for each in queries if each]
-    if group.schedule.shares:
-        jobs = [[active for job in jobs for active in job]]
-    for job in jobs:
-        group.statistics.executed([active.compiled.windows for active in job], group.clock.length)
-    group.flight = Flight(group, jobs, executions[0].as_of, executions)
 
 
 def newest_common(active: ActiveQuery) -> int | None:

@@ -35,7 +35,7 @@ def save(runtime: StreamRuntime) -> SavedRuntime:
         waiting=runtime.waiting,
         queries={name: _saved_query(active) for name, active in runtime.active.items()},
         statistics=runtime.statistics,
-        groups=[_saved_group(group, runtime) for group in groups],
+        groups=[_saved_group(group) for group in groups],
         tables=[group.panes.to_table() for group in groups],
     )
 
@@ -51,7 +51,7 @@ def _saved_query(active: ActiveQuery) -> SavedQuery:
     )
 
 
-def _saved_group(group: PaneGroup, runtime: StreamRuntime) -> SavedPaneGroup:
+def _saved_group(group: PaneGroup) -> SavedPaneGroup:
     return SavedPaneGroup(
         name=_saved_name(group.name),
         in_cluster=group.in_cluster,
@@ -68,7 +68,7 @@ def _saved_group(group: PaneGroup, runtime: StreamRuntime) -> SavedPaneGroup:
         prices=group.schedule.prices,
         judgement=group.choices.save(),
         statistics=group.statistics,
-        flight=None if group.flight is None else group.flight.save(runtime.active),
+        flight=None if group.flight is None else group.flight.save(),
     )
 
 

@@ -328,11 +328,9 @@ class PaneRuntime:
     def land(self, wait: bool) -> None:
         """Land flights in an epoch of their own: all of them, or those that can land now."""
         if self._is_broken:
-            # The log has the state. A thread must not outlive the session.
-            wait_for_all(self.panes.flights)
-            return
-        landing = self._landing(wait)
-        if landing:
+            # The log has the state. But no job may outlive the session.
+            wait_for_all(self.panes.flights if wait else ())
+        elif landing := self._landing(wait):
             with self._all_or_broken():
                 entry = LandingEntry(
                     epoch=self.epoch,
