@@ -125,7 +125,7 @@ class WallClock(SystemClock):
         time.sleep(seconds)
 
 
-class ProcessorClock:
+class ProcessorClock(SystemClock):
     """The time that this process computes, and the time that it would have waited: other programs do not count."""
 
     def __init__(self) -> None:

@@ -65,6 +65,10 @@ def one_in(part: str) -> int:
     return fraction.denominator
 
 
+# TIMESTAMP ARRIVAL: the name of the column that such a stream gets.
+ARRIVAL = "arrival"
+
+
 @dataclass(frozen=True)
 class Stream(RelationColumns):
     """A stream as CREATE STREAM or `create_stream` declares it. All durations in microseconds.
@@ -73,7 +77,8 @@ class Stream(RelationColumns):
     driver's memory, or in the cluster. `shed`: under overload one tuple in so many may be kept; None: all are, always.
     `shed_approx`: also for queries whose answers cannot be scaled. `max_jump` is how far ahead of all others a tuple
     may be; None: as far as it likes. `inferred`: the columns are the source's own, none were declared. `serial` is the
-    catalog's version that it came with.
+    catalog's version that it came with. `implicit`: the timestamp is that of a tuple's arrival, in the last column,
+    which the source does not have.
     """
 
     name: str
@@ -93,11 +98,17 @@ class Stream(RelationColumns):
     source: Source | None = None
     inferred: bool = False
     serial: int = 0
+    implicit: bool = False
 
     @property
     def declared(self) -> pa.Schema | None:
         """The columns to ask a source for; None if the source has its own."""
-        return None if self.inferred else self.schema
+        return None if self.inferred else self.source_schema
+
+    @property
+    def source_schema(self) -> pa.Schema:
+        """The columns that the source has."""
+        return pa.schema(list(self.schema)[:-1]) if self.implicit else self.schema
 
     @property
     def directory(self) -> str:

@@ -82,6 +82,9 @@ class SparkPipeline(SparkPass, Protocol):
     def failure(self, batch: DataFrame, leaves: Sequence[PeriodicAggregate]) -> str | None:
         """Why a query's own expressions fail over a micro-batch; None when they do not."""
 
+    def stamped(self, batch: DataFrame, arrival: Micros) -> DataFrame:
+        """TIMESTAMP ARRIVAL: the rows with the time of their arrival."""
+
     def jumps(self, batch: DataFrame, reached: Micros | None) -> Jumps | None:
         """MAX JUMP: the tuples that are too far ahead."""
 

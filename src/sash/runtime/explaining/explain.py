@@ -90,6 +90,8 @@ def explain(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind | None
     """
     lines = ["Plan", *(f"  {'  ' * depth}{node.describe()}" for depth, node in tree(query.plan))]
     stream = runtime.stream
+    if stream.implicit:
+        lines.append(f"Time: of arrival, one for each micro-batch, in the column {stream.timestamp}")
     if stream.shed is not None:
         lines.append(_shed_line(stream))
     if query.slide is None:

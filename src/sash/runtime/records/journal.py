@@ -28,7 +28,7 @@ from sash.plan.reach import Reach, complete_from
 from sash.runtime.settings import Settings
 from sash.runtime.statistics import GroupStatistics, StreamStatistics
 from sash.sharing.choose import Prices
-from sash.storage.epochs import KEEP_ALL, LASTING, Entry, EpochLog, Snapshot
+from sash.storage.epochs import KEEP_ALL, LASTING, Entry, EpochLog, Intent, Snapshot
 
 # The format of checkpoints. A checkpoint of another format is refused (checkpoint.py).
 FORMAT = 6
@@ -65,9 +65,9 @@ class Journal:
     def is_durable(self) -> bool:
         return self._log is not None
 
-    def intend(self, epoch: int, version: int) -> int:
-        """The catalog version of a micro-batch: that of its first attempt, else the given one."""
-        return version if self._log is None else self._log.intend(epoch, version)
+    def intend(self, epoch: int, intent: Intent) -> Intent:
+        """What a micro-batch sees: what its first attempt saw, else what is given."""
+        return intent if self._log is None else self._log.intend(epoch, intent)
 
     def append(self, entry: JournalEntry) -> None:
         """Commit an epoch."""

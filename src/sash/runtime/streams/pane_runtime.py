@@ -61,7 +61,7 @@ from sash.runtime.streams.load import report_recovery, report_snapshot
 from sash.runtime.streams.stream_pass import Passes
 from sash.spark.pools import PANES, in_pool
 from sash.spark.sources import units_in
-from sash.storage.epochs import KEEP_ALL, EpochLog
+from sash.storage.epochs import KEEP_ALL, EpochLog, Intent
 from sash.storage.window_files import WindowFiles
 
 if TYPE_CHECKING:
@@ -218,13 +218,13 @@ class PaneRuntime:
                 + (" with the checkpoint to go on" if self._journal.is_durable else " and read it anew")
             )
 
-    def begin(self, epoch: int, version: int) -> int:
+    def begin(self, epoch: int, intent: Intent) -> Intent:
         """Go to the version of the catalog that an epoch sees: that of its first attempt, else the given one."""
-        seen = self._journal.intend(epoch, version)
+        seen = self._journal.intend(epoch, intent)
         self._failed_before = set(self._roster.failed)
         with self._isolation.slide():
             self._use(self.settings)
-            self._roster.synchronise(seen)
+            self._roster.synchronise(seen.version)
             self.cluster.move(epoch)
         return seen
 
