@@ -23,6 +23,7 @@ from tests.support.feed import Feed, compiled
 from tests.support.forms import SEVERAL
 from tests.support.journal import reread
 from tests.support.oracle import same_rows
+from tests.support.shelf import SHELVES
 from tests.support.streams import START, batches, stream, to_table
 
 SEVERAL_WINDOWS = [
@@ -66,8 +67,12 @@ def queries() -> list[CompiledQuery]:
 def reloaded(feed: Feed, wanted: list[CompiledQuery]) -> Feed:
     """The feed of another process, from what this one has written."""
     saved = reread(stream_snapshot.save(feed.runtime))
-    fresh = Feed(feed.declared)
+    fresh = Feed(feed.declared, files_lists=feed.files_lists)
+    fresh.runtime.lists_before = {name: query.by_lists for name, query in saved.queries.items()}
     fresh.runtime.synchronise(wanted)
+    fresh.runtime.lists_before = {}
+    SHELVES.update({fresh.runtime.groups[group.name]: SHELVES[group] for group in feed.runtime.ordered()
+                    if group.in_cluster})  # fmt: skip
     stream_snapshot.load(fresh.runtime, replace(saved, tables=[_written(table) for table in saved.tables]))
     fresh.pending = feed.pending
     return fresh
@@ -83,9 +88,11 @@ def _written(table: pa.Table) -> pa.Table:
 Step = tuple[frozenset[int], pa.Table, bool]
 
 
-def story(declared: Stream, steps: list[Step], restarting: bool) -> tuple[list[Answer], list[int]]:
+def story(
+    declared: Stream, steps: list[Step], restarting: bool, files_lists: bool = False
+) -> tuple[list[Answer], list[int]]:
     """The answers, and how many tuples were late; each step has its queries, its tuples, and whether it restarts."""
-    pool, gone, feed = queries(), set[str](), Feed(declared)
+    pool, gone, feed = queries(), set[str](), Feed(declared, files_lists=files_lists)
     answers, late = [], []
     for wanted, part, restart in steps:
         chosen = [query for i, query in enumerate(pool) if i in wanted and query.name not in gone]
@@ -134,10 +141,10 @@ def test_saved_and_loaded_between_micro_batches(steps: list[Step], revise: bool,
 
 
 @settings(max_examples=examples(15))
-@given(stories(changing=True))
-def test_while_queries_come_and_go(steps: list[Step]) -> None:
+@given(stories(changing=True), st.booleans())
+def test_while_queries_come_and_go(steps: list[Step], files_lists: bool) -> None:
     declared = stream(delay=2 * SECOND)
-    ours, _ = story(declared, steps, restarting=True)
+    ours, _ = story(declared, steps, restarting=True, files_lists=files_lists)
     theirs, _ = story(declared, steps, restarting=False)
     check_same(ours, theirs)
 
@@ -153,7 +160,7 @@ def test_all_kinds_at_once_over_a_long_stream(monkeypatch: pytest.MonkeyPatch) -
             for i in range(10)
         ]
         steps.append((frozenset(range(len(POOL))), to_table(rows), step % 6 == 4))
-    ours, _ = story(stream(delay=SECOND), steps, restarting=True)
+    ours, _ = story(stream(delay=SECOND), steps, restarting=True, files_lists=True)
     theirs, _ = story(stream(delay=SECOND), steps, restarting=False)
     check_same(ours, theirs)
     assert len({answer.query for answer in ours}) == len(POOL)
