@@ -18,6 +18,8 @@ from sash.panes import basic_interval, partitioned
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery, compile_query
 from sash.runtime.periodic import stream_snapshot
+from sash.runtime.records.journal import HeartbeatEntry, ReplayedSettings, StreamEntry
+from sash.runtime.settings import Settings
 from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.forms import SEVERAL
@@ -193,3 +195,42 @@ def test_float_sums_are_the_same_to_the_last_bit() -> None:
         return found
 
     assert sums({75, 76, 101}) == sums(set())
+
+
+def test_a_checkpoint_from_before_short_lists_goes_on() -> None:
+    """Its snapshot and its entries have no word of lists: FREQUENT goes on with the counts of all items."""
+    declared = stream()
+    (query,) = compiled({"q": "SELECT FREQUENT(2, v) FROM s [WINDOW 6 sec SLIDE 2 sec] WITH BOUNDS"}, declared)
+    parts = [to_table([(START + (i * 9 + j) * SECOND // 3, 1, "a", j % (i + 2), j, 1.0) for j in range(9)])
+             for i in range(6)]  # fmt: skip
+    old = Feed(declared)
+    old.runtime.has_lists = False
+    old.runtime.synchronise([query])
+    answers = [answer for part in parts[:3] for answer in old.push(part)]
+    written = stream_snapshot.save(old.runtime)
+    earlier = replace(
+        written,
+        queries={name: _without(saved, "by_lists") for name, saved in written.queries.items()},
+        groups=[_without(saved, "open_files") for saved in written.groups],
+    )
+    fresh = Feed(declared, files_lists=True)
+    fresh.runtime.lists_before = {name: saved.by_lists for name, saved in earlier.queries.items()}
+    fresh.runtime.synchronise([query])
+    stream_snapshot.load(fresh.runtime, earlier)
+    answers += [answer for part in parts[3:] for answer in fresh.push(part)] + fresh.finish()
+    (group,) = fresh.runtime.groups.values()
+    assert group.list_panes is None
+    new = Feed(declared, files_lists=True)
+    new.runtime.synchronise([query])
+    expected = [answer for part in parts for answer in new.push(part)] + new.finish()
+    assert [(a.as_of, a.table.to_pylist()) for a in answers] == [(a.as_of, a.table.to_pylist()) for a in expected]
+    entry = HeartbeatEntry(epoch=1, version=1, settings=ReplayedSettings.of(Settings()), failed={}, watermark=5)
+    record = entry.record()
+    del record.facts["has_lists"]
+    assert not StreamEntry.read(record).has_lists
+
+
+def _without(saved: Any, field: str) -> Any:
+    """A part of a snapshot as it was before it had a field."""
+    facts = {name: value for name, value in vars(saved).items() if name != field}
+    return type(saved)(**facts)
