@@ -310,7 +310,8 @@ def _usable(reading: Reading, stored: StoredPartials) -> list[RowExpression]:
     predicate = reading.partials[0].predicate
     if predicate is None or predicate.terms is None or all(partial in stored for partial in reading.partials):
         return []
-    if not all(map(can_be_covered, reading.partials)):
+    # Short lists of conditions have not all items in common: they cannot be combined.
+    if reading.table.lists is not None or not all(map(can_be_covered, reading.partials)):
         return []
     added = stored.predicates_with(_terms(predicate))
     related = stored.predicates_with(term for each in added for term in _terms(each)) - {predicate}

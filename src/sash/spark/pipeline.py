@@ -30,7 +30,7 @@ from sash.plan.nodes import AggregateCall
 from sash.plan.periodic import PeriodicAggregate
 from sash.sharing.groups import PaneTable
 from sash.spark.lanes import PassProgram, split
-from sash.spark.pane_files import write_panes
+from sash.spark.pane_files import short_lists, write_panes
 from sash.spark.pools import STREAM, in_pool
 from sash.spark.preparation import Interval, Jumps, RowNumbering, jumps, scaled, stamped_rows
 from sash.spark.sources import has_corrupt_column, limited, open_source, type_name
@@ -135,6 +135,10 @@ class Pipeline:
             write_panes(batch.sparkSession.sql(program.sql), program, place)
         finally:
             batch.sparkSession.catalog.dropTempView(view)
+
+    def short_lists(self, paths: Sequence[Path], table: PaneTable) -> pa.Table:
+        """The short lists of the panes in such files, as stored rows."""
+        return short_lists(self.session, paths, table)
 
     def facts(self, result: pa.Table, tables: list[PaneTable]) -> BatchFacts:
         """The result of the pass, now or from the log, split by pane tables."""

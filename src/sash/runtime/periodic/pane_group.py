@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from sash.catalog import Stream
 from sash.core.window import LandmarkWindow, Window
-from sash.panes.cluster_panes import Cluster, ClusterPanes
+from sash.panes.cluster_panes import FILES, Cluster, ClusterPanes
+from sash.panes.list_panes import ListPanes
 from sash.panes.pane_rows import PaneRows
 from sash.panes.pane_store import PaneStore
 from sash.panes.readings import Reading, TableName
@@ -47,8 +48,8 @@ class PaneGroup:
         self.clock = PaneClock(stream, name.by_rows)
         self._late_revise = stream.late_revise
         self.panes: PaneStore = synopsis_for(name)
-        # The same panes, if they are in the cluster.
-        self.cluster_panes: ClusterPanes | None = None
+        # The same panes, if all of them, or the open ones, are in files.
+        self.filed_panes: ClusterPanes | ListPanes | None = None
         # A stream that sheds load scales only the partials that come to this process.
         self._can_move = bool(name.keys) and not name.by_rows and stream.shed is None
         self.schedule = Schedule(settings.make_policy(), self.clock.offset, self._place, self._together)
@@ -106,7 +107,18 @@ class PaneGroup:
 
     @property
     def in_cluster(self) -> bool:
-        return self.cluster_panes is not None
+        """Whether the rows of a micro-batch stay in the cluster, as files."""
+        return self.filed_panes is not None
+
+    @property
+    def cluster_panes(self) -> ClusterPanes | None:
+        """The panes, if an execution over them is a Spark job."""
+        return self.panes if isinstance(self.panes, ClusterPanes) else None
+
+    @property
+    def list_panes(self) -> ListPanes | None:
+        """The panes, if they are short lists."""
+        return self.panes if isinstance(self.panes, ListPanes) else None
 
     @property
     def _may_move(self) -> bool:
@@ -122,6 +134,11 @@ class PaneGroup:
     def is_too_large(self) -> bool:
         """Whether it has more groups than this process should keep, and could go to the cluster."""
         return self._may_move and self.panes.groups_beyond(self.settings.cluster_groups) > 0
+
+    @property
+    def belongs_there(self) -> bool:
+        """Whether the group goes to the cluster by itself. The open counts of short lists have no bound."""
+        return self.is_too_large or (self._may_move and self.list_panes is not None)
 
     def crowded_out(self, may_move: bool) -> dict[str, str]:
         """The queries that fail because there are too many groups, with the reason: all queries, or none.
@@ -140,13 +157,17 @@ class PaneGroup:
         )
         return {name: why for name, _ in self.members.readers}
 
-    def move_to_cluster(self, cluster: Cluster | None) -> ClusterPanes:
-        """Keep only names of files from now on; the panes are written already."""
+    def move_to_cluster(self, cluster: Cluster | None) -> ClusterPanes | ListPanes:
+        """Keep only names of files from now on, for open panes at least; the panes are written already."""
         before = self.panes
-        self.panes = self.cluster_panes = ClusterPanes(before.key_types, cluster, before.version + 1)
+        if isinstance(before, ListPanes):
+            before.load_files(FILES.empty_table())
+            self.filed_panes = before
+            return before
+        self.panes = self.filed_panes = ClusterPanes(before.key_types, cluster, before.version + 1)
         self.panes.since, self.panes.reach = before.since, before.reach
         self.choices.drop_filters()
-        return self.cluster_panes
+        return self.panes
 
     # -- its readings ----------------------------------------------------------------------------------
 
@@ -339,7 +360,7 @@ class PaneGroup:
     @property
     def reads_cluster(self) -> bool:
         """Whether its queries may read panes that are in the cluster."""
-        return any(group.in_cluster for group in (self, *self.links))
+        return any(group.cluster_panes is not None for group in (self, *self.links))
 
     def land(self, outcome: AdvanceOutcome) -> list[Answer]:
         """Take the answers of its flight; files that only the flight needed may go."""
