@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sash.core.errors import CatalogError, nearest
 from sash.core.time import SECOND, Micros
+from sash.core.user_aggregate import UserAggregate
 
 # Where tuples may be stored.
 MEMORY, CLUSTER = "memory", "cluster"
@@ -185,7 +186,8 @@ class RegisteredQuery:
     streams that a continuous query reads, `tables` its tables; a periodic one has none here and reads `stream`.
     `execution` is the strategy of a continuous query, and `measurements` (kind, name, number) are the statistics of
     its streams when its plan was chosen: a restart comes to the same plan, whatever the statistics are then. `state` is
-    the directory of its plan's state (runtime/continuous/plans.py).
+    the directory of its plan's state (runtime/continuous/plans.py). `aggregates` are the
+    aggregates of the program that it calls.
     """
 
     name: str
@@ -201,6 +203,7 @@ class RegisteredQuery:
     measurements: tuple[tuple[str, str, float], ...] = ()
     state: str = ""
     route: Route = Route.PANES
+    aggregates: tuple[str, ...] = ()
 
     @property
     def is_continuous(self) -> bool:
@@ -222,6 +225,8 @@ class Catalog:
         self._queries: dict[str, RegisteredQuery] = {}
         self._archives: dict[str, DeclaredArchive] = {}
         self.indexes: list[StoredIndex] = []
+        # By lower-case name. The functions are the program's, so no checkpoint has them.
+        self.aggregates: dict[str, UserAggregate] = {}
 
     @property
     def archives(self) -> list[DeclaredArchive]:

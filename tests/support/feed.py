@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
+from sash.core.user_aggregate import UserAggregate
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery, compile_query
 from sash.runtime.periodic.pace import UNHURRIED, Pace
@@ -16,9 +19,12 @@ from tests.support.duck_pass import aggregate
 from tests.support.shelf import bring, move
 
 
-def compiled(texts: dict[str, str], declared: Stream, synopsis: str | None = None) -> list[CompiledQuery]:
+def compiled(
+    texts: dict[str, str], declared: Stream, synopsis: str | None = None, aggregates: Iterable[UserAggregate] = ()
+) -> list[CompiledQuery]:
     catalog = Catalog()
     catalog.add_stream(declared)
+    catalog.aggregates |= {aggregate.name: aggregate for aggregate in aggregates}
     queries = [RegisteredQuery(name, text, declared.name, synopsis=synopsis) for name, text in texts.items()]
     return [compile_query(query, catalog) for query in queries]
 
