@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sash.core.errors import CatalogError, nearest
 from sash.core.time import SECOND, Micros
+from sash.core.user_aggregate import UserAggregate
 
 # Where tuples may be stored.
 MEMORY, CLUSTER = "memory", "cluster"
@@ -197,7 +198,7 @@ class RegisteredQuery:
     `execution` is the strategy of a continuous query, and `measurements` (kind, name, number) are the statistics of
     its streams when its plan was chosen: a restart comes to the same plan, whatever the statistics are then. `lazy`:
     the plan is evaluated at the multiples of SLIDE alone. `state` is the directory of its plan's state
-    (runtime/continuous/plans.py).
+    (runtime/continuous/plans.py). `aggregates` are the aggregates of the program that it calls.
     """
 
     name: str
@@ -214,6 +215,7 @@ class RegisteredQuery:
     state: str = ""
     route: Route = Route.PANES
     lazy: bool = False
+    aggregates: tuple[str, ...] = ()
 
     @property
     def is_continuous(self) -> bool:
@@ -235,6 +237,8 @@ class Catalog:
         self._queries: dict[str, RegisteredQuery] = {}
         self._archives: dict[str, DeclaredArchive] = {}
         self.indexes: list[StoredIndex] = []
+        # By lower-case name. The functions are the program's, so no checkpoint has them.
+        self.aggregates: dict[str, UserAggregate] = {}
 
     @property
     def archives(self) -> list[DeclaredArchive]:

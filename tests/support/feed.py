@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 
 import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
+from sash.core.user_aggregate import UserAggregate
 from sash.panes.cluster_panes import FILES
 from sash.panes.list_panes import ListPanes
 from sash.runtime.answers.answer import Answer
@@ -21,9 +22,12 @@ from tests.support.duck_pass import aggregate
 from tests.support.shelf import bring, bring_lists, move
 
 
-def compiled(texts: dict[str, str], declared: Stream, synopsis: str | None = None) -> list[CompiledQuery]:
+def compiled(
+    texts: dict[str, str], declared: Stream, synopsis: str | None = None, aggregates: Iterable[UserAggregate] = ()
+) -> list[CompiledQuery]:
     catalog = Catalog()
     catalog.add_stream(declared)
+    catalog.aggregates |= {aggregate.name: aggregate for aggregate in aggregates}
     queries = [RegisteredQuery(name, text, declared.name, synopsis=synopsis) for name, text in texts.items()]
     return [compile_query(query, catalog) for query in queries]
 

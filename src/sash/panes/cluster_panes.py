@@ -117,7 +117,7 @@ def _component(table: pa.Table, partial: Partial, component: int) -> pa.ChunkedA
     column = table[name].cast(type) if name in table.column_names else pa.nulls(len(table), type)
     # For values and sketches a missing value is the identity already.
     absent = partial.ranked or partial.combine is Combine.UNION
-    return column if absent else column.fill_null(pa.scalar(partial.identity(), type))
+    return column if absent else column.fill_null(pa.scalar(partial.identity(component), type))
 
 
 @dataclass(frozen=True)

@@ -308,7 +308,8 @@ def _filters_by(active: ActiveQuery, key: FilterKey) -> bool:
 
 def _partial_text(partial: Partial) -> str:
     text = partial.kind if partial.argument is None else f"{partial.kind}({partial.argument})"
-    return text if partial.predicate is None else f"{text} where {partial.predicate}"
+    text = text if partial.predicate is None else f"{text} where {partial.predicate}"
+    return text if partial.user is None else f"{text}, lifted by Python on the executors"
 
 
 def _rule_lines(active: ActiveQuery, home: PaneGroup) -> list[str]:
