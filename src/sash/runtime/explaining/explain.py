@@ -170,16 +170,15 @@ def _begin_too_late(query: CompiledQuery, runtime: StreamRuntime) -> bool:
 
 def _what_panes_lack(query: CompiledQuery, name: TableName, runtime: StreamRuntime) -> str | None:
     group, where = runtime.groups.get(name), f"{runtime.stream.name} by {name.label}"
-    asked = [(reading, needs) for reading, needs in zip(query.readings, query.needs, strict=True)
-             if reading.table == name]  # fmt: skip
-    lacking = [reading for reading, needs in asked if group is None or group.offer(reading, None, needs) is None]
+    asked = [(number, reading) for number, reading in enumerate(query.readings) if reading.table == name]
+    lacking = [reading for number, reading in asked if group is None or group.offer(query, number) is None]
     stored: Container[Partial] = () if group is None else group.members.partials
     if missing := [p for reading in lacking for p in reading.partials if p not in stored]:
         return f"no registered query over {where} keeps {', '.join(map(_partial_text, dict.fromkeys(missing)))}"
     assert group is not None
     bounded = [bound.reading.window for bound in group.members.readers.values() if not bound.reading.window.unbounded]
     reach, pane = max((window.reach for window in bounded), default=0), group.clock.length
-    for window in (reading.window for reading, _ in asked):
+    for window in (reading.window for _, reading in asked):
         beyond = not group.members.keeps_history if window.unbounded else window.reach > reach
         if beyond or window.resolution % pane:
             return f"pane table {where} keeps {_extent(group, reach)} in panes of {_extent(group, pane)}"

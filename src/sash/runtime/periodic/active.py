@@ -32,24 +32,34 @@ if TYPE_CHECKING:
 class BoundReading:
     """A reading in its group.
 
-    `synopsis` is the kind that the user has set. From `valid_from` on all tuples that the reading needs are in panes
-    that it can use. `covered`: its partials are combined from those of other predicates (SS4).
+    It is the query's reading of this number. From `valid_from` on all tuples that the reading needs are in panes that
+    it can use. `covered`: its partials are combined from those of other predicates (SS4).
 
-    `needs` are the reading's aggregates, and `sharing` is what the rules decided about them when the reading came.
+    `sharing` is what the rules decided about the reading's aggregates when the reading came.
     """
 
-    reading: Reading
+    query: CompiledQuery
+    number: int
     group: PaneGroup
-    synopsis: str | None = None
+    reading: Reading = field(init=False)
     valid_from: int | None = None
-    needs: tuple[Need, ...] = ()
     sharing: StateSharing = UNSHARED
     covered: CoveredPredicate | None = field(init=False, default=None)
     # The reading of stored partials: its own, or those that cover them.
     stored: Reading = field(init=False)
 
     def __post_init__(self) -> None:
+        self.reading = self.query.readings[self.number]
         self.share(self.sharing)
+
+    @property
+    def synopsis(self) -> str | None:
+        """The kind that the user has set."""
+        return self.query.synopsis
+
+    def needs(self) -> tuple[Need, ...]:
+        """The reading's aggregates, in the words of the rules."""
+        return self.query.needs[self.number]
 
     def share(self, sharing: StateSharing) -> None:
         """Use the partials that the rules have chosen."""
@@ -60,7 +70,7 @@ class BoundReading:
         """Use a cover, or none, whatever was decided before."""
         if covered != self.covered:
             decisions = tuple((text, Decision("SS4", covered is not None, why)) for text, _ in self.sharing.decisions)
-            self.share(StateSharing(covered, why, covered is not None, decisions))
+            self.share(StateSharing(covered, why, covered is not None, lambda: decisions))
 
     def is_cut(self, now: int) -> bool:
         """Whether an edge of its windows lies inside a stored pane: such windows cannot be answered."""

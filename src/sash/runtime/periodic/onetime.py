@@ -16,13 +16,11 @@ import pyarrow as pa
 from sash.core.errors import QueryFailedError, SashError
 from sash.core.time import format_duration, to_micros
 from sash.panes.answers import PendingTable
-from sash.panes.readings import Reading
 from sash.runtime.answers.answer import Answer, stamped_table
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading
 from sash.runtime.periodic.executor import Execution
 from sash.runtime.periodic.stream_runtime import StreamRuntime, newest_common
-from sash.sharing.groups import Need
 
 
 class PaneLookup:
@@ -115,8 +113,9 @@ def _too_early(query: CompiledQuery) -> str:
 
 def _why_not(query: CompiledQuery, runtime: StreamRuntime) -> str:
     labels = ", ".join(group.label for group in runtime.groups.values()) or "none"
-    pairs = zip(query.readings, query.needs, strict=True)
-    missing = [reading for reading, needs in pairs if not _is_stored(reading, needs, runtime)]
+    groups = [runtime.groups.get(reading.table) for reading in query.readings]
+    offered = [group is not None and group.offer(query, number) is not None for number, group in enumerate(groups)]
+    missing = [reading for reading, stored in zip(query.readings, offered, strict=True) if not stored]
     leaf = next(f.query for f in query.finishers if any(reading in missing for reading in f.readings))
     wanted = ", ".join(str(call) for call in leaf.calls)
     by = ", ".join(key.expression.sql for key in leaf.keys)
@@ -125,8 +124,3 @@ def _why_not(query: CompiledQuery, runtime: StreamRuntime) -> str:
         f"{'under this WHERE ' if leaf.predicate is not None else ''}"
         f"(pane tables: {labels}); register a query with these aggregates and groups, its panes then answer"
     )
-
-
-def _is_stored(reading: Reading, needs: tuple[Need, ...], runtime: StreamRuntime) -> bool:
-    group = runtime.groups.get(reading.table)
-    return group is not None and group.offer(reading, None, needs) is not None

@@ -20,7 +20,8 @@ from sash.core.window import Window
 from sash.panes.cluster_panes import Cluster, ClusterPanes
 from sash.panes.pane_rows import PaneRows
 from sash.panes.pane_store import PaneStore
-from sash.panes.readings import Reading, TableName
+from sash.panes.readings import TableName
+from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading, Membership
 from sash.runtime.periodic.choices import Choices, synopsis_for
 from sash.runtime.periodic.group_schedule import Schedule, SchedulePlace
@@ -30,7 +31,7 @@ from sash.runtime.settings import Settings
 from sash.runtime.statistics import GroupStatistics, Timeline
 from sash.schedule import ScheduledTask
 from sash.sharing.choose import CLUSTER, Prices, post_cost
-from sash.sharing.groups import Need, PaneTable, compute_together, pane_table, share_state, similar
+from sash.sharing.groups import PaneTable, compute_together, pane_table, share_state, similar
 from sash.sharing.rules import Decision
 
 
@@ -153,12 +154,12 @@ class PaneGroup:
         self.members.add(name, number, bound)
         self.panes.reach = self.members.reach
 
-    def offer(self, reading: Reading, synopsis: str | None, needs: tuple[Need, ...]) -> BoundReading | None:
-        """A reading bound to stored partials, its own or combined ones; None if something is missing."""
-        bound = BoundReading(reading, self, synopsis, needs=needs)
-        if any(partial not in self.members.partials for partial in reading.partials):
+    def offer(self, query: CompiledQuery, number: int) -> BoundReading | None:
+        """A query's reading bound to stored partials, its own or combined ones; None if something is missing."""
+        bound = BoundReading(query, number, self)
+        if any(partial not in self.members.partials for partial in bound.reading.partials):
             load, mode = self.choices.load, self.settings.share_in_questions
-            bound.share(share_state(reading, needs, self.members.partials, load, mode))
+            bound.share(share_state(bound.reading, bound.needs, self.members.partials, load, mode))
             if bound.covered is None:
                 return None
         return bound
@@ -259,8 +260,8 @@ class PaneGroup:
 
     def _together(self, active: ActiveQuery, place: SchedulePlace, mates: Iterable[ActiveQuery]) -> Decision:
         """The rules' decision about executing a query with some others that read the same data."""
-        mine, others = self._bound(active), [self._bound(mate).needs for mate in mates]
-        return compute_together(place.data, place.kind, mine.needs, mine.covered, others)
+        mine, others = self._bound(active), [self._bound(mate).needs() for mate in mates]
+        return compute_together(place.data, place.kind, mine.needs(), mine.covered, others)
 
     def reprice(self, prices: Prices) -> None:
         """Plan anew with other prices."""

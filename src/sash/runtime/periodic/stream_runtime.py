@@ -165,11 +165,11 @@ class StreamRuntime:
 
     def _bound(self, query: CompiledQuery) -> ActiveQuery:
         readings = []
-        for reading, needs in zip(query.readings, query.needs, strict=True):
+        for number, reading in enumerate(query.readings):
             if reading.table not in self.groups:
                 self.groups[reading.table] = PaneGroup(reading.table, self.stream, self.settings)
                 self._ordered = None
-            readings.append(BoundReading(reading, self.groups[reading.table], query.synopsis, needs=needs))
+            readings.append(BoundReading(query, number, self.groups[reading.table]))
         return ActiveQuery(query, readings)
 
     def answer_alone(
@@ -271,10 +271,7 @@ class StreamRuntime:
     def covers(self, query: CompiledQuery) -> ActiveQuery | None:
         """The query bound to groups whose synopses store everything that it reads; None if there are none."""
         groups = [self.groups.get(reading.table) for reading in query.readings]
-        pairs = zip(groups, query.readings, query.needs, strict=True)
-        offered = [
-            None if group is None else group.offer(reading, query.synopsis, needs) for group, reading, needs in pairs
-        ]
+        offered = [None if group is None else group.offer(query, number) for number, group in enumerate(groups)]
         readings = [bound for bound in offered if bound is not None]
         return ActiveQuery(query, readings) if len(readings) == len(offered) else None
 
