@@ -202,6 +202,10 @@ class StoredPartials:
     def __iter__(self) -> Iterator[Partial]:
         return iter(self._readings)
 
+    def among(self, partials: Iterable[Partial]) -> frozenset[Partial]:
+        """Which of some partials are stored."""
+        return frozenset(filter(self._readings.__contains__, partials))
+
     def readings(self, partial: Partial) -> int:
         """How many readings need a partial."""
         return self._readings[partial]
@@ -277,7 +281,7 @@ def share_state(
     """How a reading is answered from stored partials, if that is possible; `mode` is auto, always or never."""
     usable = _usable(reading, stored)
     others = [(part, _combined(part, usable, load.pane)) for need in needs() for part in need.parts] if usable else []
-    found = frozenset(partial for partial in reading.partials if partial in stored)
+    found = stored.among(reading.partials)
     covers = [decision.cover for _, decision in others if decision.allowed and decision.cover is not None]
     if not covers or len(covers) < len(others):
         reason = "no stored synopses have just its terms"
