@@ -139,7 +139,7 @@ class _Site:
         if group.wants_cluster:
             insisting = [name for name, bound in self.others if bound.synopsis == CLUSTER_PANES]
             return SynopsisChoice(CLUSTER_PANES, f"{_names(list(dict.fromkeys(insisting)))} says STORED IN CLUSTER")
-        kind, chosen = group.choices.kind_for(self.own[0].stored, group.panes), group.choices.choice
+        kind, chosen = group.choices.place(self.own[0].stored, group.panes).kind, group.choices.choice
         return chosen if kind == chosen.kind else SynopsisChoice(kind, "no other synopsis answers such windows")
 
 
@@ -349,7 +349,7 @@ def _plan_lines(home: PaneGroup, group: str, mine: int) -> list[str]:
 
 def _cost_text(active: ActiveQuery, home: PaneGroup, same: Sequence[ActiveQuery]) -> str:
     own = [_cost_length(window) for window in active.compiled.windows]
-    kind, pane = home.choices.kind_for(active.readings[0].stored, home.panes), home.clock.length
+    kind, pane = home.choices.place(active.readings[0].stored, home.panes).kind, home.clock.length
     if kind != "basic":
         probes = sum(lookup_cost(kind, length // pane) for length in own)
         return f"about {probes:.0f} pane values per group"

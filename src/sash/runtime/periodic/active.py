@@ -114,19 +114,6 @@ class ActiveQuery:
                     self._parts.append((bound.group, leaf, AnswerPart(finisher, reader, bound.covered)))
         return self._parts
 
-    def note_answer(self, as_of: int, now: int, pane: int) -> None:
-        """Count an answer as of a time: it is late by the updates beyond SLIDE since the last answer (thesis 8.5.1).
-
-        A resting query is not late when it wakes.
-        """
-        assert self.compiled.slide is not None
-        if self.compiled.exactly:
-            late = now - as_of
-        else:
-            late = 0 if self.answered is None or self.empty.rests else as_of - self.answered - self.compiled.slide
-        self.lateness += max(0, late) // pane
-        self.answered = as_of
-
     @property
     def home(self) -> PaneGroup:
         return self.readings[0].group
@@ -136,6 +123,10 @@ class ActiveQuery:
         if not first.group.is_complete(first, now):
             return False
         return not others or all(bound.group.is_complete(bound, now) for bound in others)
+
+    def is_silent(self, as_of: int) -> bool:
+        """Whether all its windows are empty."""
+        return all(bound.is_empty(as_of) for bound in self.readings)
 
     @property
     def groups(self) -> list[PaneGroup]:
@@ -188,8 +179,12 @@ class Membership:
         self.reach = max(self.reach, window.lag if window.unbounded else window.reach)
         self.keeps_history = self.keeps_history or window.unbounded
 
-    def uncover(self, panes: PaneStore) -> None:
-        """If nobody else reads the parts of a cover, combine them for good: that loses nothing and saves space."""
+    def uncover(self, panes: PaneStore) -> bool:
+        """If nobody else reads the parts of a cover, combine them for good: that loses nothing and saves space.
+
+        Whether a reading has other partials now.
+        """
+        changed = False
         for bound in self.readers.values():
             if bound.covered is None or bound.covered.overlaps:
                 continue
@@ -198,6 +193,8 @@ class Membership:
                 self._forget(bound)
                 bound.become_covered(None, "no other query reads the parts of its cover")
                 self._keep(bound.reading.partials)
+                changed = True
+        return changed
 
     def restore(self) -> None:
         """After a restart, give the readings the covers that they had before."""

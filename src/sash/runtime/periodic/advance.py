@@ -29,7 +29,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from sash.runtime.answers.answer import Answer
-from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome
+from sash.runtime.periodic.active import AdvanceOutcome
+from sash.runtime.periodic.joint_queries import JointQueries
 from sash.runtime.periodic.pace import UNHURRIED, Pace, UnhurriedPace
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.records.journal import GroupService
@@ -46,7 +47,7 @@ class ServiceResult:
 
 
 # Executes queries as of a time and adds to the result of the service; returns the seconds that it took.
-Execute = Callable[[list[ActiveQuery], int, ServiceResult], float]
+Execute = Callable[[list[JointQueries], int, ServiceResult], float]
 
 
 class RepeatedPace(UnhurriedPace):
@@ -185,7 +186,7 @@ class Advance:
         group, served = self._groups[service.place], ServiceResult()
         group.move_to(service.position, served.outcome)
         executions = group.take(service.early, one_by_one)
-        awake: list[ActiveQuery] = []
+        awake: list[JointQueries] = []
         for execution in executions:
             mine = group.awake(execution)
             if not mine:
@@ -194,7 +195,7 @@ class Advance:
         if awake:
             served.seconds = self._execute(awake, executions[0].as_of, served)
             moment = group.clock.moment(executions[0].as_of)
-            group.timeline.note(executions, moment, served.seconds, [active.name for active in awake])
+            group.timeline.note(executions, moment, served.seconds, [each.names for each in awake])
         for name in served.outcome.failed:
             group.unschedule(name)
         group.expire()

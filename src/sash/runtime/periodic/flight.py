@@ -23,8 +23,9 @@ from dataclasses import replace
 
 from sash.isolation import History, Recorder
 from sash.runtime.answers.answer import Answer
-from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome
+from sash.runtime.periodic.active import AdvanceOutcome
 from sash.runtime.periodic.executor import JointAnswers
+from sash.runtime.periodic.joint_queries import JointQueries
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.schedule import ScheduledTask
 
@@ -65,14 +66,15 @@ class Flight:
         return self._execution.as_of if self.is_exactly else self.group.clock.position
 
     @property
-    def queries(self) -> list[ActiveQuery]:
-        """Its queries that still live."""
-        return self.group.schedule.members(self._execution)
+    def queries(self) -> list[JointQueries]:
+        """Its queries that still live, task by task."""
+        return self.group.schedule.joint(self._execution)
 
     def take(self) -> JointAnswers | None:
         """Take the current panes; None if there is nothing to compute with them."""
         queries = self.queries
-        rest = all(active.empty.rests and self.group.is_silent(active, self.as_of) for active in queries)
+        every = (active for each in queries for active in each.queries)
+        rest = all(active.empty.rests and active.is_silent(self.as_of) for active in every)
         self.joint = None if rest else JointAnswers(queries, self.as_of, AdvanceOutcome())
         if self.joint is not None:
             self.joint.freeze()
@@ -86,10 +88,10 @@ class Flight:
         group.schedule.local.done(execution)
         awake = group.awake(execution)
         if awake:
-            group.statistics.executed([active.compiled.windows for active in awake], group.clock.length)
+            group.note_execution(awake)
         elif self.queries:
             group.rest(execution, target)
-        self._awake = {active.name for active in awake}
+        self._awake = {name for each in awake for name in each.names}
 
     def land(self, answers: list[Answer]) -> None:
         """Take its answers; the answers of resting queries are thrown away."""
@@ -98,7 +100,7 @@ class Flight:
         self.failed = {name: why for name, why in self.joint.outcome.failed.items() if name in self._awake}
         self.group.statistics.beside_slides += self.slid
         ran = replace(self._execution, as_of=self.joint.as_of)
-        self.group.timeline.note([ran], self.joint.moment, self.joint.seconds, self._awake)
+        self.group.timeline.note([ran], self.joint.moment, self.joint.seconds, [self._awake])
 
 
 class PaneHistory:
@@ -158,7 +160,8 @@ class PaneHistory:
 
     def _begin(self, flight: Flight) -> dict[int, str]:
         self.catch_up()
-        lengths = {window.length for active in flight.queries for window in active.compiled.windows}
+        every = (active for each in flight.queries for active in each.queries)
+        lengths = {window.length for active in every for window in active.compiled.windows}
         names = {length: f"Q{self._begun + i}" for i, length in enumerate(sorted(lengths))}
         self._begun += len(names)
         self._open[id(flight)] = names

@@ -20,6 +20,7 @@ from sash.runtime.answers.answer import Answer, stamped_table
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading
 from sash.runtime.periodic.executor import Execution
+from sash.runtime.periodic.joint_queries import JointQueries
 from sash.runtime.periodic.stream_runtime import StreamRuntime, newest_common
 
 
@@ -28,7 +29,8 @@ class PaneLookup:
 
     def __init__(self, active: ActiveQuery, as_of: int) -> None:
         home = active.home
-        home.statistics.executed([active.compiled.windows], home.clock.length)
+        self._joint = JointQueries([active])
+        home.note_execution([self._joint])
         for bound in active.readings:
             bound.valid_from = bound.group.valid_from(bound)
         self._active = active
@@ -36,18 +38,20 @@ class PaneLookup:
         self._moment = home.clock.moment(as_of)
         self._complete = active.is_complete(as_of)
         self._outcome = AdvanceOutcome()
-        self._execution = Execution([active], as_of, self._outcome)
+        self._execution = Execution([self._joint], as_of, self._outcome)
         self._execution.freeze()
         self._seen = self._state()
 
     def compute(self) -> Answer:
         active, home = self._active, self._active.home
-        for _, table in self._execution.tables():
-            scheduled = home.clock.is_multiple(active.compiled.slide, self._as_of)
-            number = self._as_of if home.name.by_rows else None
-            whole = table.table if isinstance(table, PendingTable) else table
-            return Answer(active.name, self._moment, self._complete, scheduled, whole, number)
-        raise QueryFailedError(next(iter(self._outcome.failed.values())))
+        self._execution.read()
+        (table,) = self._execution.tables(self._joint)
+        if table is None:
+            raise QueryFailedError(next(iter(self._outcome.failed.values())))
+        scheduled = home.clock.is_multiple(active.compiled.slide, self._as_of)
+        number = self._as_of if home.name.by_rows else None
+        whole = table.table if isinstance(table, PendingTable) else table
+        return Answer(active.name, self._moment, self._complete, scheduled, whole, number)
 
     def is_latest(self) -> bool:
         """Whether all its groups are where they were. Numbers only grow, so they were so at the first comparison.

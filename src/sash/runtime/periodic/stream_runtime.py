@@ -33,6 +33,7 @@ from sash.runtime.periodic.advance import Advance, Execute, ServiceResult
 from sash.runtime.periodic.beside import Beside, SlideRules
 from sash.runtime.periodic.executor import JointAnswers
 from sash.runtime.periodic.flight import PaneHistory
+from sash.runtime.periodic.joint_queries import JointQueries
 from sash.runtime.periodic.jumped import NOTHING, warn_of_jumps
 from sash.runtime.periodic.pace import UNHURRIED, Pace
 from sash.runtime.periodic.pane_group import PaneGroup
@@ -406,13 +407,13 @@ class StreamRuntime:
 
     # -- answering -------------------------------------------------------------------------------------
 
-    def execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: ServiceResult) -> float:
+    def execute(self, measured: bool, joint: list[JointQueries], as_of: int, served: ServiceResult) -> float:
         """Answer queries of one group as of one time. Called from several threads at once, for different groups."""
-        group, started = queries[0].home, time.perf_counter()
-        served.answers.extend(self._answers(queries, as_of, served.outcome))
+        group, started = joint[0].home, time.perf_counter()
+        served.answers += self._answers(joint, as_of, served.outcome)
         took = time.perf_counter() - started
         if measured:
-            group.calibration.observe(group.schedule.expected(queries), took)
+            group.calibration.observe(group.schedule.expected(joint), took)
         return took
 
     def drifted_prices(self) -> dict[str, Prices]:
@@ -430,10 +431,9 @@ class StreamRuntime:
             if group.label in prices:
                 group.reprice(prices[group.label])
 
-    def _answers(self, queries: list[ActiveQuery], as_of: int, outcome: AdvanceOutcome) -> Iterator[Answer]:
-        home = queries[0].home
-        home.statistics.executed([active.compiled.windows for active in queries], home.clock.length)
-        return JointAnswers(queries, as_of, outcome).answers()
+    def _answers(self, joint: list[JointQueries], as_of: int, outcome: AdvanceOutcome) -> list[Answer]:
+        joint[0].home.note_execution(joint)
+        return JointAnswers(joint, as_of, outcome).answers()
 
     def probe(self, active: ActiveQuery) -> Answer | None:
         """A single answer as of the youngest closed pane, for one-time queries and for new queries."""
@@ -443,7 +443,7 @@ class StreamRuntime:
         for bound in active.readings:
             bound.valid_from = bound.group.valid_from(bound)
         outcome = AdvanceOutcome()
-        for answer in self._answers([active], as_of, outcome):
+        for answer in self._answers([JointQueries([active])], as_of, outcome):
             return answer
         raise QueryFailedError(next(iter(outcome.failed.values())))
 
