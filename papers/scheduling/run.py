@@ -60,6 +60,7 @@ from sash.panes.pane_rows import BatchFacts
 from sash.panes.pane_store import PartResult
 from sash.runtime.periodic.active import ActiveQuery
 from sash.runtime.periodic.advance import ServiceResult
+from sash.runtime.periodic.joint_queries import JointQueries
 from sash.runtime.periodic.onetime import look_up
 from sash.runtime.periodic.pace import Pace, UntilNext
 from sash.runtime.periodic.pane_group import PaneGroup
@@ -149,9 +150,9 @@ class TimedRuntime(StreamRuntime):
         self.executing = 0.0
         self._measured_by = clock
 
-    def execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: ServiceResult) -> float:
+    def execute(self, measured: bool, joint: list[JointQueries], as_of: int, served: ServiceResult) -> float:
         begun = self._measured_by.now()
-        took = super().execute(measured, queries, as_of, served)
+        took = super().execute(measured, joint, as_of, served)
         self.executing += self._measured_by.now() - begun
         return took
 

@@ -60,7 +60,7 @@ class Window(InternedValue):
         """How many windows a tuple falls into: Spark's `window()` makes as many rows of it."""
         return 1 if self.slide is None or self.unbounded else -(-self.length // self.slide)
 
-    @property
+    @cached_property
     def resolution(self) -> int:
         """The longest pane whose multiples are all this window's edges; 0 if it has no edge."""
         return math.gcd(0 if self.unbounded else self.length, self.slide or 0, self.lag)

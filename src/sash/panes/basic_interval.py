@@ -347,23 +347,27 @@ class BasicIntervalSynopsis(PaneStore):
             sums.clear()
             return {}
         came_later = {partial: start for partial, start in self.since.items() if start is not None}
-        chosen: list[tuple[int, PlainReader, Window]] = []
-        partials: dict[Partial, None] = {}
+        chosen: list[tuple[int, PlainReader]] = []
+        needs: dict[tuple[Partial, ...], None] = {}
         for number, part in enumerate(parts):
             reader = part.subtracting
             if reader is None:
                 continue
-            (window,), needed = reader.reading.spans, reader.reading.partials
-            edge = now - window.reach
+            edge, needed = now - reader.reading.window.reach, reader.reading.partials
             if not came_later or all(came_later.get(partial, edge) <= edge for partial in needed):
-                chosen.append((number, reader, window))
-                partials |= dict.fromkeys(needed)
+                chosen.append((number, reader))
+                needs[needed] = None
+        partials = dict.fromkeys(partial for needed in needs for partial in needed)
         before, keys = sums.catch_up(ring, partials, groups), self._keys.decode_all()
         everybody, found = PredicateGroups(groups if keys else 1, None, keys), dict[int, DifferenceColumns]()
-        for number, reader, window in chosen:
-            youngest = ring.position(now - window.lag)
-            oldest = ring.first_whole(now - window.reach, youngest)
-            found[number] = DifferenceColumns(reader, before[oldest], before[youngest], everybody)
+        youngest: dict[int, int] = {}
+        for number, reader in chosen:
+            window = reader.reading.window
+            if window.lag not in youngest:
+                youngest[window.lag] = ring.position(now - window.lag)
+            newest = youngest[window.lag]
+            oldest = ring.first_whole(now - window.reach, newest)
+            found[number] = DifferenceColumns(reader, before[oldest], before[newest], everybody)
         return found
 
     def scan(self, needs: dict[Window, list[Partial]], now: Micros) -> Iterator[WindowView]:

@@ -32,6 +32,7 @@ from sash.panes.readers import (
     Columns,
     LoweredAggregate,
     SharedGroups,
+    SlicedColumns,
     lowered_column,
     places_of,
     shared_column,
@@ -187,13 +188,7 @@ class Top(WeightedItems):
         (call,) = self.query.calls
         weights = column.take(pa.array(pairs + window * there.shape[1]))
         rows, bounds = self._rows(keys, pairs, {call.name: weights}), np.searchsorted(window, np.arange(len(there) + 1))
-        return [_slice(rows, int(first), int(last)) for first, last in pairwise(bounds)]
-
-
-def _slice(rows: Columns, first: int, last: int) -> Columns:
-    keys = {name: column.slice(first, last - first) for name, column in rows.keys.items()}
-    fields = {name: column.slice(first, last - first) for name, column in rows.fields.items()}
-    return Columns(keys, fields, last - first)
+        return [SlicedColumns(rows.keys, rows.fields, first, last - first) for first, last in pairwise(bounds.tolist())]
 
 
 def _sortable(column: pa.Array) -> NDArray[Any]:

@@ -258,7 +258,7 @@ class QueryCommands:
 
         handles, serials = self._shared.handles, progress.serials
         found = [(handles.get(answer.query), answer) for answer in progress.answers]
-        deliver([(q, a) for q, a in found if q is not None and q.serial == serials.get(q.name)], again=delivered)
+        deliver([(q, a) for q, a in found if q is not None and q.serial == serials.get(a.query)], again=delivered)
         for name, why in progress.outcome.failed.items():
             fail_query(name, meant(name), why, reported=delivered)
         for name in progress.outcome.ended:

@@ -137,7 +137,7 @@ class _Site:
         """The synopsis that answers the query here, and why."""
         group, query = self.group, self.active.compiled
         if group.list_panes is not None and query.synopsis in (None, CLUSTER_PANES):
-            return SynopsisChoice(group.choices.kind_for(self.own[0].stored, group.panes), "")
+            return SynopsisChoice(group.choices.place(self.own[0].stored, group.panes).kind, "")
         if query.synopsis is not None and (group.name.keys or query.synopsis != CLUSTER_PANES):
             return SynopsisChoice(query.synopsis, "the query asks for it")
         if group.in_cluster:
@@ -145,7 +145,7 @@ class _Site:
         if group.wants_cluster:
             insisting = [name for name, bound in self.others if bound.synopsis == CLUSTER_PANES]
             return SynopsisChoice(CLUSTER_PANES, f"{_names(list(dict.fromkeys(insisting)))} says STORED IN CLUSTER")
-        kind, chosen = group.choices.kind_for(self.own[0].stored, group.panes), group.choices.choice
+        kind, chosen = group.choices.place(self.own[0].stored, group.panes).kind, group.choices.choice
         return chosen if kind == chosen.kind else SynopsisChoice(kind, "no other synopsis answers such windows")
 
 
@@ -176,16 +176,15 @@ def _begin_too_late(query: CompiledQuery, runtime: StreamRuntime) -> bool:
 
 def _what_panes_lack(query: CompiledQuery, name: TableName, runtime: StreamRuntime) -> str | None:
     group, where = runtime.groups.get(name), f"{runtime.stream.name} by {name.label}"
-    asked = [(reading, needs) for reading, needs in zip(query.readings, query.needs, strict=True)
-             if reading.table == name]  # fmt: skip
-    lacking = [reading for reading, needs in asked if group is None or group.offer(reading, None, needs) is None]
+    asked = [(number, reading) for number, reading in enumerate(query.readings) if reading.table == name]
+    lacking = [reading for number, reading in asked if group is None or group.offer(query, number) is None]
     stored: Container[Partial] = () if group is None else group.members.partials
     if missing := [p for reading in lacking for p in reading.partials if p not in stored]:
         return f"no registered query over {where} keeps {', '.join(map(_partial_text, dict.fromkeys(missing)))}"
     assert group is not None
     bounded = [bound.reading.window for bound in group.members.readers.values() if not bound.reading.window.unbounded]
     reach, pane = max((window.reach for window in bounded), default=0), group.clock.length
-    for window in (reading.window for reading, _ in asked):
+    for window in (reading.window for _, reading in asked):
         beyond = not group.members.keeps_history if window.unbounded else window.reach > reach
         if isinstance(window, LandmarkWindow) and group.clock.has_closed:
             beyond = not group.keeps(window, group.clock.position)
@@ -383,7 +382,7 @@ def _plan_lines(home: PaneGroup, group: str, mine: int) -> list[str]:
 
 def _cost_text(active: ActiveQuery, home: PaneGroup, same: Sequence[ActiveQuery]) -> str:
     own = [_cost_length(window) for window in active.compiled.windows]
-    kind, pane = home.choices.kind_for(active.readings[0].stored, home.panes), home.clock.length
+    kind, pane = home.choices.place(active.readings[0].stored, home.panes).kind, home.clock.length
     if kind != "basic":
         probes = sum(lookup_cost(kind, length // pane) for length in own)
         return f"about {probes:.0f} pane values per group"

@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sash.runtime.answers.answer import Answer
-from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome
+from sash.runtime.periodic.active import AdvanceOutcome
 from sash.runtime.periodic.flight import Flight
+from sash.runtime.periodic.joint_queries import JointQueries, divided
 from sash.runtime.periodic.pace import UNHURRIED, Pace, UnhurriedPace
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.records.journal import GroupService, ServiceStep
@@ -38,7 +39,7 @@ class ServiceResult:
 
 
 # Executes queries as of a time and adds to the result of the service; returns the seconds that it took.
-Execute = Callable[[list[ActiveQuery], int, ServiceResult], float]
+Execute = Callable[[list[JointQueries], int, ServiceResult], float]
 
 
 class RepeatedPace(UnhurriedPace):
@@ -162,20 +163,21 @@ class Advance:
         group.move_to(service.position, served.outcome)
         flies = service.step == ServiceStep.FLY
         executions = group.take(service.early, not flies and (one_by_one or not group.schedule.shares))
-        awake: list[ActiveQuery] = []
-        far: list[list[ActiveQuery]] = []
+        awake: list[JointQueries] = []
+        far: list[list[JointQueries]] = []
         for execution in executions:
             mine = group.awake(execution)
             if not mine:
                 group.rest(execution, self._targets[service.place])
-            far.append([active for active in mine if flies and active.reads_cluster])
-            awake += [active for active in mine if not (flies and active.reads_cluster)]
+            here, there = divided(mine, lambda active: flies and active.reads_cluster)
+            awake += here
+            far.append(there)
         if any(far):
             _depart(group, executions, far)
         if awake:
             served.seconds = self._execute(awake, executions[0].as_of, served)
             moment = group.clock.moment(executions[0].as_of)
-            group.timeline.note(executions, moment, served.seconds, [active.name for active in awake])
+            group.timeline.note(executions, moment, served.seconds, [each.names for each in awake])
         for name in served.outcome.failed:
             group.unschedule(name)
         group.expire()
@@ -201,11 +203,11 @@ class Advance:
                 group.expire()
 
 
-def _depart(group: PaneGroup, executions: list[ScheduledTask], queries: list[list[ActiveQuery]]) -> None:
+def _depart(group: PaneGroup, executions: list[ScheduledTask], joint: list[list[JointQueries]]) -> None:
     """Let executions, each of some queries, run beside what follows: as one job, unless nothing is shared."""
-    jobs = [each for each in queries if each]
+    jobs = [each for each in joint if each]
     if group.schedule.shares:
-        jobs = [[active for job in jobs for active in job]]
+        jobs = [[each for job in jobs for each in job]]
     for job in jobs:
-        group.statistics.executed([active.compiled.windows for active in job], group.clock.length)
+        group.note_execution(job)
     group.flight = Flight(group, jobs, executions[0].as_of, executions)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome
+from sash.runtime.periodic.active import AdvanceOutcome
 from sash.runtime.periodic.advance import Advance
 from sash.runtime.periodic.executor import JointAnswers
 from sash.runtime.periodic.pane_group import PaneGroup
@@ -63,17 +63,13 @@ class _Begun:
         self._execution = execution
         group.under_way += 1
 
-    @property
-    def _queries(self) -> list[ActiveQuery]:
-        """Its queries that still live."""
-        return self.group.schedule.members(self._execution)
-
     def commit(self, target: int, outcome: AdvanceOutcome) -> tuple[JointAnswers | None, set[str]]:
         """Its time is now, or its own: the answers of the current panes, and the queries that have one."""
-        group, queries = self.group, self._queries
+        # The queries that still live.
+        group, queries = self.group, self.group.schedule.joint(self._execution)
         is_exactly = self._execution.tasks[0].task.exactly
         as_of = self._execution.as_of if is_exactly else group.clock.position
-        rest = all(active.empty.rests and group.is_silent(active, as_of) for active in queries)
+        rest = all(active.empty.rests and active.is_silent(as_of) for each in queries for active in each.queries)
         joint = None if rest else JointAnswers(queries, as_of, outcome)
         if joint is not None:
             joint.freeze()
@@ -82,7 +78,7 @@ class _Begun:
         group.schedule.local.done(execution)
         awake = group.awake(execution)
         if awake:
-            group.statistics.executed([active.compiled.windows for active in awake], group.clock.length)
+            group.note_execution(awake)
         elif queries:
             group.rest(execution, target)
-        return joint, {active.name for active in awake}
+        return joint, {name for each in awake for name in each.names}

@@ -20,8 +20,9 @@ from concurrent.futures import Future, wait
 import pyarrow.compute as pc
 
 from sash.runtime.answers.answer import Answer
-from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome
+from sash.runtime.periodic.active import AdvanceOutcome
 from sash.runtime.periodic.executor import JointAnswers
+from sash.runtime.periodic.joint_queries import JointQueries, divided
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.records.journal import SavedFlight
 from sash.schedule import ScheduledTask
@@ -39,13 +40,13 @@ class Flight:
     def __init__(
         self,
         group: PaneGroup,
-        jobs: Sequence[Sequence[ActiveQuery]],
+        jobs: Sequence[Sequence[JointQueries]],
         as_of: int,
         executions: Sequence[ScheduledTask] = (),
         later: Mapping[str, Collection[str]] | None = None,
     ) -> None:
         self.as_of = as_of
-        self.queries = {active.name: active for job in jobs for active in job}
+        self.queries = {active.name: active for job in jobs for joint in job for active in joint.queries}
         self._group = group
         self._jobs = jobs
         self._executions = list(executions)
@@ -71,7 +72,8 @@ class Flight:
         if self.found is not None:
             return
         for job in self._jobs:
-            if living := [active for active in job if active.name in self.queries]:
+            living, _ = divided(job, lambda active: active.name not in self.queries)
+            if living:
                 self._joints.append(JointAnswers(living, self.as_of, AdvanceOutcome()))
                 self._joints[-1].freeze(self._files)
         self.found = launch(self._compute)
@@ -92,13 +94,13 @@ class Flight:
         failed: dict[str, str] = {}
         for joint in self._joints:
             failed |= {name: why for name, why in joint.outcome.failed.items() if name in living}
-            self._group.calibration.observe(self._group.schedule.expected(joint.queries), joint.seconds)
+            self._group.calibration.observe(self._group.schedule.expected(joint.joint), joint.seconds)
         for name, why in failed.items():
             panes.note_failure(name, self.as_of, why)
         self._group.statistics.beside_slides += self._group.clock.position > self.as_of
         if self._executions and self._joints:
             seconds = sum(joint.seconds for joint in self._joints)
-            self._group.timeline.note(self._executions, self._joints[0].moment, seconds, living)
+            self._group.timeline.note(self._executions, self._joints[0].moment, seconds, [list(living)])
         return answers, failed
 
     def save(self) -> SavedFlight:

@@ -9,7 +9,7 @@ It makes no difference here which kind of store has the panes, or whether time c
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,18 +22,20 @@ from sash.panes.cluster_panes import FILES, Cluster, ClusterPanes
 from sash.panes.list_panes import ListPanes
 from sash.panes.pane_rows import PaneRows
 from sash.panes.pane_store import PaneStore
-from sash.panes.readings import Reading, TableName
+from sash.panes.readings import TableName
 from sash.runtime.answers.answer import Answer
+from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading, Membership
 from sash.runtime.periodic.choices import Choices, synopsis_for
 from sash.runtime.periodic.group_schedule import Schedule, SchedulePlace
+from sash.runtime.periodic.joint_queries import JointQueries
 from sash.runtime.periodic.pace import Calibration
 from sash.runtime.periodic.pane_clock import PaneClock
 from sash.runtime.settings import Settings
 from sash.runtime.statistics import GroupStatistics, Timeline
 from sash.schedule import ScheduledTask
 from sash.sharing.choose import CLUSTER, Prices, post_cost
-from sash.sharing.groups import Need, PaneTable, compute_together, pane_table, share_state, similar
+from sash.sharing.groups import PaneTable, compute_together, pane_table, share_state
 from sash.sharing.rules import Decision
 
 if TYPE_CHECKING:
@@ -174,19 +176,19 @@ class PaneGroup:
     def add_reader(self, name: str, number: int, bound: BoundReading) -> None:
         if bound.reading.window.unbounded and not self.members.keeps_history:
             self.history_from = self.clock.gone_until
-        load = replace(self.choices.load, pane=self.clock.length)
-        bound.share(
-            share_state(bound.reading, bound.needs, self.members.partials, load, self.settings.share_predicates)
-        )
+        load, mode = self.choices.load, self.settings.share_predicates
+        if load.pane != self.clock.length:
+            load = replace(load, pane=self.clock.length)
+        bound.share(share_state(bound.reading, bound.needs, self.members.partials, load, mode))
         self.members.add(name, number, bound)
         self.panes.reach = self.members.reach
 
-    def offer(self, reading: Reading, synopsis: str | None, needs: tuple[Need, ...]) -> BoundReading | None:
-        """A reading bound to stored partials, its own or combined ones; None if something is missing."""
-        bound = BoundReading(reading, self, synopsis, needs=needs)
-        if any(partial not in self.members.partials for partial in reading.partials):
+    def offer(self, query: CompiledQuery, number: int) -> BoundReading | None:
+        """A query's reading bound to stored partials, its own or combined ones; None if something is missing."""
+        bound = BoundReading(query, number, self)
+        if any(partial not in self.members.partials for partial in bound.reading.partials):
             load, mode = self.choices.load, self.settings.share_in_questions
-            bound.share(share_state(reading, needs, self.members.partials, load, mode))
+            bound.share(share_state(bound.reading, bound.needs, self.members.partials, load, mode))
             if bound.covered is None:
                 return None
         return bound
@@ -244,7 +246,9 @@ class PaneGroup:
         self.members.remove(gone)
         self.panes.reach = self.members.reach
         if not self._is_trial:
-            self.members.uncover(self.panes)
+            if self.members.uncover(self.panes):
+                for group in (self, *self.links):
+                    group.schedule.forget_joint()
             self.panes.release(set(self.members.partials))
         for name in gone:
             if self.queries.pop(name, None) is not None:
@@ -273,11 +277,9 @@ class PaneGroup:
 
     def _place(self, active: ActiveQuery) -> SchedulePlace:
         """The queries that share computation with a query, and its cost, by the current synopses."""
-        stored = self._bound(active).stored
-        access = sum(self._access(bound) for bound in active.readings)
-        data, kind = self.choices.same_data(stored), self.choices.kind_for(stored, self.panes)
-        post = post_cost(active.compiled.leaves, self.choices.load)
-        return SchedulePlace(similar(data, stored, kind), access, post, data, kind)
+        data, kind, group, _ = self.choices.place(self._bound(active).stored, self.panes)
+        access = sum([self._access(bound) for bound in active.readings])
+        return SchedulePlace(group, access, post_cost(active.compiled.leaves, self.choices.load), data, kind)
 
     def _bound(self, active: ActiveQuery) -> BoundReading:
         """A query's first reading of this group, or, in a trial, of the group that is tried."""
@@ -285,12 +287,12 @@ class PaneGroup:
 
     def _access(self, bound: BoundReading) -> float:
         group = self if bound.group.name is self.name else bound.group
-        return group.choices.access(bound.stored, group.panes)
+        return group.choices.place(bound.stored, group.panes).access
 
     def _together(self, active: ActiveQuery, place: SchedulePlace, mates: Iterable[ActiveQuery]) -> Decision:
         """The rules' decision about executing a query with some others that read the same data."""
-        mine, others = self._bound(active), [self._bound(mate).needs for mate in mates]
-        return compute_together(place.data, place.kind, mine.needs, mine.covered, others)
+        mine, others = self._bound(active), [self._bound(mate).needs() for mate in mates]
+        return compute_together(place.data, place.kind, mine.needs(), mine.covered, others)
 
     def reprice(self, prices: Prices) -> None:
         """Plan anew with other prices."""
@@ -440,28 +442,16 @@ class PaneGroup:
             if name not in flying and self.unschedule(name):
                 outcome.ended.append(name)
 
-    def awake(self, execution: ScheduledTask) -> list[ActiveQuery]:
-        """The queries of an execution that have an answer: a window that stays empty is reported once."""
-        awake, as_of, position, pane = [], execution.as_of, self.clock.position, self.clock.length
-        # Many queries have windows of the same length.
-        known: dict[tuple[Window, ...], bool] = {}
-        for active in self.schedule.members(execution):
-            if active.answered == as_of:
-                continue
-            active.note_answer(as_of, position, pane)
-            silent = None if active.spans is None else known.get(active.spans)
-            if silent is None:
-                silent = self.is_silent(active, as_of)
-                if active.spans is not None:
-                    known[active.spans] = silent
-            # The common case is spared a call: rows, as before.
-            if not (silent or active.empty.rests) or active.empty.tells(not silent):
-                awake.append(active)
-        return awake
+    def awake(self, execution: ScheduledTask) -> list[JointQueries]:
+        """The queries of an execution that have an answer, task by task."""
+        as_of, now, pane = execution.as_of, self.clock.position, self.clock.length
+        joint = self.schedule.joint(execution)
+        return [found for each in joint if (found := each.awake(as_of, now, pane)) is not None]
 
-    def is_silent(self, active: ActiveQuery, as_of: int) -> bool:
-        """Whether all windows of a query are empty."""
-        return all(bound.is_empty(as_of) for bound in active.readings)
+    def note_execution(self, joint: Sequence[JointQueries]) -> None:
+        """Count queries that are executed together."""
+        together, apart = zip(*(each.costs(self.clock.length) for each in joint), strict=True)
+        self.statistics.executed(sum([len(each.queries) for each in joint]), max(together), sum(apart))
 
     def rest(self, execution: ScheduledTask, target: int) -> None:
         """In a gap without tuples, sleep until some window reaches the next pane with tuples, or unknown panes."""
@@ -491,9 +481,17 @@ class PaneGroup:
             return bound.valid_from is None
         if clock.coarse and (clock.cuts(window.end(now)) or clock.cuts(window.start(now))):
             return False
-        assert clock.retained_from is not None
-        known_from = clock.retained_from if bound.valid_from is None else max(clock.retained_from, bound.valid_from)
-        return window.start(now) >= known_from
+        return self._has_all_after(window.start(now), bound.valid_from)
+
+    def is_whole(self, edge: int, since: int | None) -> bool:
+        """Whether surely all windows are complete that begin at an edge or later, and are valid since a time."""
+        clock = self.clock
+        is_plain = clock.origin is not None and not (clock.coarse or self.name.partition)
+        return is_plain and self._has_all_after(edge, since)
+
+    def _has_all_after(self, edge: int, since: int | None) -> bool:
+        assert self.clock.retained_from is not None
+        return edge >= self.clock.retained_from and (since is None or edge >= since)
 
     def keeps(self, window: LandmarkWindow, now: int) -> bool:
         """Whether all panes of a landmark window are there, and none lies across its edges."""

@@ -12,7 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 import pyarrow as pa
@@ -32,6 +32,7 @@ from sash.runtime.periodic.advance import Advance, ServiceResult
 from sash.runtime.periodic.beside import BesideAgain
 from sash.runtime.periodic.executor import JointAnswers
 from sash.runtime.periodic.flight import Flight, Launch
+from sash.runtime.periodic.joint_queries import JointQueries
 from sash.runtime.periodic.jumped import NOTHING, warn_of_jumps
 from sash.runtime.periodic.pace import UNHURRIED, Pace
 from sash.runtime.periodic.pane_group import PaneGroup
@@ -41,7 +42,7 @@ from sash.runtime.statistics import StreamStatistics
 from sash.runtime.work import Covers, WorkMeter
 from sash.schedule import SharedTime
 from sash.sharing.choose import Prices
-from sash.sharing.groups import Need, PaneTable
+from sash.sharing.groups import PaneTable
 
 logger = logging.getLogger("sash.runtime")
 
@@ -188,12 +189,12 @@ class StreamRuntime:
 
     def _bound(self, query: CompiledQuery, by_lists: bool = False) -> ActiveQuery:
         readings = []
-        for each, needs in zip(query.readings, query.needs, strict=True):
-            reading = replace(each, table=each.lists) if by_lists and each.lists is not None else each
-            if reading.table not in self.groups:
-                self.groups[reading.table] = PaneGroup(reading.table, self.stream, self.settings)
+        for number, reading in enumerate(query.readings):
+            table = reading.lists if by_lists and reading.lists is not None else reading.table
+            if table not in self.groups:
+                self.groups[table] = PaneGroup(table, self.stream, self.settings)
                 self._ordered = None
-            readings.append(BoundReading(reading, self.groups[reading.table], query.synopsis, needs=needs))
+            readings.append(BoundReading(query, number, self.groups[table]))
         return ActiveQuery(query, readings)
 
     def answer_alone(
@@ -294,16 +295,16 @@ class StreamRuntime:
 
     def covers(self, query: CompiledQuery) -> ActiveQuery | None:
         """The query bound to groups whose synopses store everything that it reads; None if there are none."""
-        pairs = zip(query.readings, query.needs, strict=True)
-        offered = [self.offer(reading, query.synopsis, needs) for reading, needs in pairs]
+        offered = [self.offer(query, number) for number in range(len(query.readings))]
         readings = [bound for bound in offered if bound is not None]
         return ActiveQuery(query, readings) if len(readings) == len(offered) else None
 
-    def offer(self, reading: Reading, synopsis: str | None, needs: tuple[Need, ...]) -> BoundReading | None:
-        """A reading bound to the group that stores everything that it needs, if there is one."""
+    def offer(self, query: CompiledQuery, number: int) -> BoundReading | None:
+        """A query's reading bound to the group that stores everything that it needs, if there is one."""
+        reading = query.readings[number]
         for table in (reading.lists, reading.table):
             group = None if table is None else self.groups.get(table)
-            if group is not None and (bound := group.offer(replace(reading, table=group.name), synopsis, needs)):
+            if group is not None and (bound := group.offer(query, number)) is not None:
                 return bound
         return None
 
@@ -465,13 +466,13 @@ class StreamRuntime:
 
     # -- answering -------------------------------------------------------------------------------------
 
-    def execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: ServiceResult) -> float:
+    def execute(self, measured: bool, joint: list[JointQueries], as_of: int, served: ServiceResult) -> float:
         """Answer queries of one group as of one time."""
-        group, started = queries[0].home, time.perf_counter()
-        served.answers.extend(self._answers(queries, as_of, served.outcome))
+        group, started = joint[0].home, time.perf_counter()
+        served.answers += self._answers(joint, as_of, served.outcome)
         took = time.perf_counter() - started
         if measured:
-            group.calibration.observe(group.schedule.expected(queries), took)
+            group.calibration.observe(group.schedule.expected(joint), took)
         return took
 
     def drifted_prices(self) -> dict[str, Prices]:
@@ -489,10 +490,9 @@ class StreamRuntime:
             if group.label in prices:
                 group.reprice(prices[group.label])
 
-    def _answers(self, queries: list[ActiveQuery], as_of: int, outcome: AdvanceOutcome) -> Iterator[Answer]:
-        home = queries[0].home
-        home.statistics.executed([active.compiled.windows for active in queries], home.clock.length)
-        return JointAnswers(queries, as_of, outcome).answers()
+    def _answers(self, joint: list[JointQueries], as_of: int, outcome: AdvanceOutcome) -> list[Answer]:
+        joint[0].home.note_execution(joint)
+        return JointAnswers(joint, as_of, outcome).answers()
 
     def probe(self, active: ActiveQuery) -> Answer | None:
         """A single answer as of the youngest closed pane, for one-time queries and for new queries."""
@@ -502,7 +502,7 @@ class StreamRuntime:
         for bound in active.readings:
             bound.valid_from = bound.group.valid_from(bound)
         outcome = AdvanceOutcome()
-        for answer in self._answers([active], as_of, outcome):
+        for answer in self._answers([JointQueries([active])], as_of, outcome):
             return answer
         raise QueryFailedError(next(iter(outcome.failed.values())))
 

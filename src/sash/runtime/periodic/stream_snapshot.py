@@ -22,6 +22,7 @@ from sash.plan.expressions import RowExpression
 from sash.runtime.compiler import compile_query
 from sash.runtime.periodic.active import ActiveQuery
 from sash.runtime.periodic.flight import Flight
+from sash.runtime.periodic.joint_queries import JointQueries
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.records.journal import SavedFlight, SavedPaneGroup, SavedQuery, SavedRuntime
@@ -129,7 +130,8 @@ def load(runtime: StreamRuntime, saved: SavedRuntime) -> None:
 
 
 def _flight(group: PaneGroup, saved: SavedFlight, runtime: StreamRuntime) -> Flight:
-    return Flight(group, [[runtime.active[name] for name in saved.queries]], saved.as_of, later=saved.later)
+    joint = JointQueries([runtime.active[name] for name in saved.queries], group.schedule.leader)
+    return Flight(group, [[joint]], saved.as_of, later=saved.later)
 
 
 def _load_query(active: ActiveQuery, saved: SavedQuery) -> None:
