@@ -296,6 +296,31 @@ def test_neighbours_change_nothing(
     assert ours == theirs[: len(ours)]
 
 
+@settings(max_examples=examples(25))
+@given(SHAPES, SHAPES, st.integers(1, 6), st.integers(1, 6), batches(disorder=3 * SECOND))
+def test_late_tuples_are_late_for_lists_in_files_too(
+    shape: tuple[int, str, str | None, str],
+    other: tuple[int, str, str | None, str],
+    length: int,
+    slide: int,
+    parts: list[pa.Table],
+) -> None:
+    """Open counts in files, open counts in this process, and the counts of all items: the same answers."""
+    declared, window = stream(), f"[WINDOW {length} sec SLIDE {slide} sec]"
+    queries = compiled({"q": frequent(*shape, window), "p": frequent(*other, window)}, declared)
+
+    def told(files_lists: bool, has_lists: bool) -> tuple[list[Any], int]:
+        feed = Feed(declared, files_lists=files_lists)
+        feed.runtime.has_lists = has_lists
+        feed.runtime.synchronise(queries)
+        answers = [answer for part in parts for answer in feed.push(part)] + feed.finish()
+        # Tables of their own may answer in another order.
+        rows = sorted(((a.query, a.as_of, a.complete, a.table.to_pylist()) for a in answers), key=lambda a: a[:2])
+        return rows, feed.runtime.statistics.late_tuples
+
+    assert told(True, True) == told(False, True) == told(False, False)
+
+
 # -- corners -----------------------------------------------------------------------------------------------
 
 

@@ -272,8 +272,8 @@ class ClusterTables:
         there = {name: how for name, how in self._failures.items() if name in failed}
         moved = [_with_table(files, directory) for directory, files in self._moved.items()]
         brought = self._written if self._brought else []
-        moved_files, pane_files = (pa.concat_tables(tables) if tables else None for tables in (moved, brought))
-        return ClusterChanges(sorted(self._moved), there, moved_files, pane_files, _packed(self._lists))
+        files, written = (pa.concat_tables(tables) if tables else None for tables in (moved, brought))
+        return ClusterChanges(sorted(self._moved), there, files, written, _packed(self._lists))
 
     def settle(self, taken_back: bool) -> None:
         """An entry has been committed. `taken_back`: recovery goes back before it if its file is damaged."""

@@ -80,6 +80,9 @@ class PaneGroup:
         """
         other = copy.copy(self)
         other.clock, other.panes = copy.copy(self.clock), copy.copy(self.panes)
+        if self.list_panes is not None:
+            # EXPLAIN reads delta from the lists, while others slide.
+            other.panes = self.list_panes.frozen({}, self.clock.position)
         other.clock.coarse, other.links, other.flight, other._is_trial = [], [], None, True
         other.members, other.queries = self.members.trial(), dict(self.queries)
         other.choices = self.choices.trial()

@@ -249,7 +249,7 @@ class PaneRuntime:
         kept, dropped = self._rows_to_keep(batch)
         landing = self._landing(wait=not is_live)
         if (watermark := self.panes.next_watermark(passed.facts)) is not None:
-            self.cluster.cut(watermark, is_batch=True)
+            self._cut(watermark, is_batch=True)
         began, late = time.perf_counter(), statistics.late_tuples
         entry = BatchEntry(
             epoch=batch.epoch,
@@ -298,6 +298,12 @@ class PaneRuntime:
         self.panes.statistics.seconds_in_spark += time.perf_counter() - started
         return brought
 
+    def _cut(self, watermark: Micros | None, is_batch: bool) -> None:
+        """Spark makes the short lists of the panes that close next. No lock is held: questions go on."""
+        started = time.perf_counter()
+        self.cluster.cut(watermark, is_batch)
+        self.panes.statistics.seconds_in_spark += time.perf_counter() - started
+
     def advance(self, stream: str, watermark: Micros) -> None:
         self._move(watermark, partial(HeartbeatEntry, watermark=watermark))
 
@@ -311,7 +317,7 @@ class PaneRuntime:
         failed_before = set(self._roster.failed)
         counted, pending = self.passes.count_pending(watermark)
         landing = self._landing(wait=True)
-        self.cluster.cut(watermark, is_batch=False)
+        self._cut(watermark, is_batch=False)
         with self._all_or_broken():
             with self._isolation.slide():
                 self._use(self.settings)
