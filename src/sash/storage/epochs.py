@@ -59,7 +59,7 @@ class Intent(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """`kind` is batch, heartbeat or end; `epoch` is Spark's micro-batch number (of the last batch, for the others)."""
+    """`kind` is batch, heartbeat, landing or end; `epoch` is Spark's number of the micro-batch, or the last one."""
 
     kind: str
     epoch: int
