@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -20,6 +21,7 @@ from sash.runtime.commands.declare import check_same, checked
 from sash.runtime.explaining.explain import explain, tried
 from sash.runtime.records.catalog_history import stream_change, stream_of
 from sash.runtime.session import Session
+from sash.storage.epochs import EpochLog, Intent
 from tests.support.examples import examples
 from tests.support.faults import Death, survived
 from tests.support.feed import Feed, compiled
@@ -66,10 +68,23 @@ def table(rows: list[tuple[int | None, int]]) -> pa.Table:
 def test_answers_are_those_of_the_recorded_times(
     tmp_path_factory: pytest.TempPathFactory, batches: list[Any], steps: list[int], deaths: list[int]
 ) -> None:
-    """However often the process dies: a repeated answer is the same, and the stored tuples explain every answer."""
+    """However often the process dies: every attempt at a micro-batch has the same time, a repeated answer is the same,
+    and the stored tuples explain every answer.
+    """
+    intend, seen = EpochLog.intend, list[tuple[int, Intent]]()
+
+    def recorded(log: EpochLog, epoch: int, intent: Intent) -> Intent:
+        seen.append((epoch, intend(log, epoch, intent)))
+        return seen[-1][1]
+
     story = [(QUERIES if epoch == 0 else {}, [], table(rows)) for epoch, rows in enumerate(batches)]
     world = World(tmp_path_factory.mktemp("arrival") / "c", clock=Ticking(steps))
-    story_told(DECLARED, story, world, *(survived(Death(at)) for at in deaths))
+    with patch.object(EpochLog, "intend", recorded):
+        story_told(DECLARED, story, world, *(survived(Death(at)) for at in deaths))
+    attempts = sorted(set(seen))
+    # Nobody has the time of an empty micro-batch.
+    times = [intent.arrival for epoch, intent in attempts if batches[epoch]]
+    assert len(attempts) == len(batches) and times == sorted(times)
     stored = pa.Table.from_pylist(world.kept, DECLARED.schema) if world.kept else DECLARED.schema.empty_table()
     assert sorted(map(repr, stored.drop_columns(["arrival"]).to_pylist())) == sorted(
         repr(row) for rows in batches for row in table(rows).to_pylist()
