@@ -76,7 +76,8 @@ class Stream(RelationColumns):
 
     `keep` is how long its tuples are stored for one-time questions; None: not at all. `keep_in` is where: in the
     driver's memory, or in the cluster. `shed`: under overload one tuple in so many may be kept; None: all are, always.
-    `shed_approx`: also for queries whose answers cannot be scaled. `max_jump` is how far ahead of all others a tuple
+    `shed_approx`: also for queries whose answers cannot be scaled; `shed_first`: the condition of the tuples that are
+    shed before all others, in SQL. `max_jump` is how far ahead of all others a tuple
     may be; None: as far as it likes. `inferred`: the columns are the source's own, none were declared. `serial` is the
     catalog's version that it came with. `implicit`: the timestamp is that of a tuple's arrival, in the last column,
     which the source does not have.
@@ -95,6 +96,7 @@ class Stream(RelationColumns):
     keep_in: str = MEMORY
     shed: int | None = None
     shed_approx: bool = False
+    shed_first: str | None = None
     max_jump: Micros | None = None
     source: Source | None = None
     inferred: bool = False

@@ -81,3 +81,20 @@ def test_shedding_ends_when_all_tuples_would_be_in_time() -> None:
     for epoch in range(5):
         load.take(epoch, 1.5, 1.0, 10)
     assert load.keeps_one_in == 10, "what is too long is too long, however few there are"
+
+
+def test_tuples_that_may_go_first_are_shed_first() -> None:
+    load = LiveLoad("s", StreamStatistics(), one_in=10, has_first=True)
+    for epoch in range(3):
+        assert load.keeps_one_in == 1
+        load.take(epoch, 2.0, 1.0, 1_000)
+    for epoch, seconds in enumerate([1.5, 1.5, 0.5, 1.5, 1.5, 1.5]):
+        assert load.keeps_one_in == 10 and not load.sheds_all, epoch
+        load.take(epoch, seconds, 1.0, 1_000)
+    assert load.keeps_one_in == 10 and load.sheds_all, "three in a row were too long all the same"
+    for epoch in range(3):
+        load.take(epoch, 0.1, 1.0, 10)
+    assert load.keeps_one_in == 1
+    for epoch in range(3):
+        load.take(epoch, 2.0, 1.0, 1_000)
+    assert load.keeps_one_in == 10 and not load.sheds_all, "another overload begins with them again"

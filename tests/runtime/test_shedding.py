@@ -114,6 +114,39 @@ def test_under_overload_answers_are_scaled_and_recovered(
         assert each["t_lower"] < each["t"] < each["t_upper"] and each["n_lower"] < each["n"] < each["n_upper"]
 
 
+def test_tuples_of_a_condition_are_shed_first(spark: Any, tmp_path: Path) -> None:
+    write_files(tmp_path / "data")
+    clock, text = SlowBatches(), "SELECT k, SUM(v) AS t, COUNT(v) AS n FROM s [UNBOUNDED SLIDE 4 sec] GROUP BY k"
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=clock) as session:
+        create(session, tmp_path / "data", "SHED RANDOM 0.5 WHERE k = 0 FIRST")
+        session.register(f"{text} WITH BOUNDS", name="groups")
+        session.register("SELECT AVG(v) AS mean FROM s [UNBOUNDED SLIDE 4 sec]", name="mean")
+        assert "one tuple in 2 is kept, first of those where k = 0" in session.explain(text)
+        clock.stream = session.streams["s"]
+        session.start(trigger="1 second")
+        while clock.stream.runtime.statistics.micro_batches < FILES:
+            assert not session.wait(0.05)
+        session.stop()
+        shed = session.stats()["streams"]["s"]["shed_tuples"]
+    assert shed == pytest.approx((FILES - 3) * TUPLES / 6, rel=0.2), "half of a third, in three micro-batches"
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=SlowBatches()) as session:
+        assert session.stats()["streams"]["s"]["shed_tuples"] == shed
+        session.run()
+        rows = session.queries["groups"].latest().table.to_pylist()  # type: ignore[union-attr]
+        (average,) = session.queries["mean"].latest().table["mean"].to_pylist()  # type: ignore[union-attr]
+    assert {row["k"] for row in rows} == {0, 1, 2}
+    for row in rows:
+        truth = [v for part in range(FILES) for _, k, v in tuples(part) if k == row["k"]]
+        if row["k"]:
+            assert row["t"] == row["t_lower"] == row["t_upper"] == sum(truth), "all of them are there"
+            assert row["n"] == len(truth)
+        else:
+            assert row["t_lower"] <= sum(truth) <= row["t_upper"] and row["t_lower"] < row["t"] < row["t_upper"]
+            assert row["n_lower"] <= len(truth) <= row["n_upper"]
+    everything = [v for part in range(FILES) for _, _, v in tuples(part)]
+    assert average == pytest.approx(sum(everything) / len(everything), rel=0.03)
+
+
 def test_without_overload_everything_is_kept(spark: Any, tmp_path: Path) -> None:
     write_files(tmp_path / "data")
     with sash.connect(spark=spark, clock=Fast()) as session:

@@ -8,7 +8,7 @@ import pytest
 from sash.catalog import Catalog, Stream, one_in
 from sash.core.errors import CatalogError, CqlError
 from sash.plan.nodes import Project
-from sash.runtime.commands.declare import declared_stream
+from sash.runtime.commands.declare import checked, declared_stream
 from sash.runtime.route import is_continuous
 from sash.sql import CreateStream, bind, parse, plan_changes, plan_panes
 from sash.sql.reading.statements import SelectStatement
@@ -51,6 +51,40 @@ def test_the_clause(clause: str, n: int, approx: bool) -> None:
     statement = created(f"SHED {clause}")
     assert (statement.shed, statement.shed_approx) == (n, approx)
     assert declared_stream(statement, SCHEMA).shed == n
+
+
+@pytest.mark.parametrize("written", ["v > 5", "V BETWEEN 1 AND 3 OR v IS NULL", "(v = 1)", "v IN (1, 2)"])
+def test_tuples_that_go_first(written: str) -> None:
+    for approx in (False, True):
+        statement = created(f"SHED RANDOM 0.5 WHERE {written} FIRST{' APPROX' * approx} DELAY 1 sec")
+        assert (statement.shed, statement.shed_first, statement.shed_approx) == (2, written, approx)
+        stream = declared_stream(statement, SCHEMA)
+        assert stream.shed_first is not None and checked(stream) == stream, "a checkpoint's is declared again as it is"
+
+
+@pytest.mark.parametrize("text", ["WHERE v > 5", "WHERE v > 5 DELAY 1 sec", "WHERE FIRST", "WHERE"])
+def test_a_condition_ends_with_first(text: str) -> None:
+    with pytest.raises(CqlError, match=r"expected FIRST|expected a condition"):
+        created(f"SHED RANDOM 0.5 {text}")
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("x > 5", "unknown column 'x'"),
+        ("v", "BOOLEAN|condition"),
+        ("v / k > 1", "compare columns with constants"),
+        ("CAST(v AS STRING) = '1'", "compare columns with constants"),
+        ("SUM(v) > 1", "aggregate SUM"),
+        ("v > 1 GROUP BY k", "xpect"),
+        ("v > 1; SELECT 1", "xpect"),
+    ],
+)
+def test_a_condition_that_may_fail_is_refused(condition: str, why: str) -> None:
+    with pytest.raises(CatalogError, match=why):
+        checked(Stream("s", SCHEMA, "ts", shed=2, shed_first=condition))
+    with pytest.raises(CatalogError, match="shed_first needs shed"):
+        checked(Stream("s", SCHEMA, "ts", shed_first="v > 1"))
 
 
 @pytest.mark.parametrize("part", ["0.3", "1", "0", "1.0", "2", "0.0001", "0.75"])

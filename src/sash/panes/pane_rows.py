@@ -111,7 +111,7 @@ class PaneRows:
 class BatchFacts:
     """The result of one pass over a micro-batch: counts, and rows of partials with the tuples behind each row.
 
-    The first tuple came by `earliest`, the end of its pane.
+    The first tuple came by `earliest`, the end of its pane. SHED .. WHERE dropped about `shed` tuples.
     """
 
     rows: int
@@ -120,3 +120,4 @@ class BatchFacts:
     unparsable: int
     lanes: list[tuple[int, PaneRows, np.ndarray]]
     earliest: Micros | None = None
+    shed: int | None = None

@@ -189,6 +189,7 @@ class Session:
         keep_in: str = MEMORY,
         shed: float | None = None,
         shed_approx: bool = False,
+        shed_first: str | None = None,
         max_jump: str | None = None,
     ) -> None:
         """A stream from any DataFrame: a streaming one, or a static one, which is read once as a finite stream."""
@@ -211,6 +212,7 @@ class Session:
             keep_in=keep_in,
             shed=None if shed is None else shedding(shed),
             shed_approx=shed_approx,
+            shed_first=shed_first,
             max_jump=None if max_jump is None else duration("max_jump", max_jump),
         )
         self._home.check_open()

@@ -26,7 +26,7 @@ from sash.core.time import EARLIEST, LATEST, Micros
 from sash.core.user_aggregate import UserLift
 from sash.panes.lifted import LiftedColumn
 from sash.panes.pane_rows import BatchFacts, PaneRows
-from sash.panes.partials import Partial
+from sash.panes.partials import SHED_COLUMN, Partial
 from sash.plan.expressions import RowExpression, quoted
 from sash.sharing.groups import PaneTable
 
@@ -102,6 +102,8 @@ class PassProgram:
         self.tables = tables
         self._view = view
         self._numbered = numbered
+        # SHED .. WHERE: tuples of one group may have different factors, and the pass does not add these up.
+        self.is_weighted = stream.shed_first is not None
         self.lanes = lanes_of(tables) or [Lane(-1, (), stream.granule, (), (), None)]
         self._stream = stream
         self._corrupt = corrupt
@@ -170,11 +172,15 @@ class PassProgram:
         keys = [name for name in self._columns if name.startswith("_k")]
         slots = [f"{slot.sql()} AS {name}" for slot, name in self._slots.items()]
         rows = self._single() if len(self.lanes) == 1 else self._unpivoted()
-        grouping = ", ".join(["_lane", "_pane", *keys])
+        grouping = ", ".join(["_lane", "_pane", *self._factor, *keys])
         return (
             f"SELECT {', '.join([grouping, 'count(1) AS _rows', 'max(_t) AS _latest', *slots])} "
             f"FROM ({rows}) GROUP BY {grouping}"
         )
+
+    @property
+    def _factor(self) -> list[str]:
+        return [SHED_COLUMN] if self.is_weighted else []
 
     def _source(self) -> str:
         if self._numbered:
@@ -185,7 +191,7 @@ class PassProgram:
 
     def _single(self) -> str:
         mine = self._lane_columns[0]
-        columns = [f"{text} AS {name}" for name, text in mine.items()]
+        columns = [*self._factor, *(f"{text} AS {name}" for name, text in mine.items())]
         return f"SELECT 0 AS _lane, _t, {', '.join(columns)} FROM ({self._source()})"
 
     def _unpivoted(self) -> str:
@@ -194,13 +200,13 @@ class PassProgram:
         # Columns that mean the same in every lane are computed once per row.
         shared = {name: text for name, text in lanes[0].items() if all(lane.get(name) == text for lane in lanes)}
         names = [name for name in types if name not in shared]
-        flat, parts = ["_t", *(f"{text} AS {name}" for name, text in shared.items())], []
+        flat, parts = ["_t", *self._factor, *(f"{text} AS {name}" for name, text in shared.items())], []
         for number, lane in enumerate(lanes):
             flat += [f"{lane.get(name, f'CAST(NULL AS {types[name]})')} AS {name}_{number}" for name in names]
             parts.append(f"({', '.join(f'{name}_{number}' for name in names)}) AS `{number}`")
         inner = f"SELECT {', '.join(flat)} FROM ({self._source()})"
         return (
-            f"SELECT _t, {', '.join(types)} FROM ({inner}) "
+            f"SELECT {', '.join(['_t', *self._factor, *types])} FROM ({inner}) "
             f"UNPIVOT INCLUDE NULLS (({', '.join(names)}) FOR _name IN ({', '.join(parts)}))"
         )
 
@@ -277,7 +283,14 @@ def split(program: PassProgram, result: pa.Table) -> BatchFacts:
         unparsable=int(counts[first & (panes == UNPARSABLE_PANE)].sum()),
         lanes=lanes,
         earliest=int(panes[timed].min()) if timed.any() else None,
+        shed=_shed(result, counts, first) if program.is_weighted else None,
     )
+
+
+def _shed(result: pa.Table, counts: np.ndarray, first: np.ndarray) -> int:
+    """About how many tuples were dropped: of k of them that count, one is there."""
+    factors = np.asarray(result[SHED_COLUMN], dtype=np.int64)
+    return int((counts * factors // (factors + 1))[first].sum())
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:

@@ -6,6 +6,7 @@ MAX JUMP   Tuples that are too far ahead of all others are left out: a clock tha
            action, which brings one row for each stretch of d with tuples.
 SHED       One tuple in k is kept, and what is added up of them is multiplied by k. Which ones are kept depends on
            their places in the micro-batch and on its number alone, so that Spark's second look sees the same ones.
+           Where only the tuples of a condition are shed, the pass groups by the factor, too.
 ARRIVAL    Tuples without a timestamp of their own get that of their micro-batch, which its intent has.
 lookups    A left join adds the columns of tables: packets.port = port AND begin < ts <= end. A tuple finds at most one
            version; one that finds none is left out by the query's condition on `Lookup.name`.
@@ -37,27 +38,35 @@ from sash.spark.answer_frames import frame_of
 from sash.spark.lanes import CORRUPT_COLUMN, PassProgram, event_micros
 
 
-def sampled(batch: DataFrame, one_in: int, epoch: int) -> DataFrame:
-    """The kept tuples (1: all), with the factor k - 1 that error bars need."""
-    if one_in > 1:
-        batch = batch.where(f"pmod(xxhash64(monotonically_increasing_id(), {epoch}L), {one_in}L) = 0")
-    return batch.withColumn(SHED_COLUMN, lit(float(one_in - 1)))
+def sampled(batch: DataFrame, one_in: int, epoch: int, only: str | None = None) -> DataFrame:
+    """The kept tuples (1: all), with the factor k - 1 that error bars need.
+
+    Tuples for which the condition `only` is not true are all kept, with the factor 0.
+    """
+    if one_in == 1:
+        return batch.withColumn(SHED_COLUMN, lit(0.0))
+    chosen = f"pmod(xxhash64(monotonically_increasing_id(), {epoch}L), {one_in}L) = 0"
+    if only is None:
+        return batch.where(chosen).withColumn(SHED_COLUMN, lit(float(one_in - 1)))
+    factor = expr(f"CASE WHEN {only} THEN {one_in - 1}D ELSE 0D END")
+    return batch.where(f"NOT coalesce({only}, FALSE) OR {chosen}").withColumn(SHED_COLUMN, factor)
 
 
 def scaled(program: PassProgram, result: pa.Table, one_in: int) -> pa.Table:
     """Scale the result of a pass to an estimate for all tuples."""
+    factors = pc.add(result[SHED_COLUMN], 1.0).cast(pa.int64()) if program.is_weighted else pa.scalar(one_in)
     for name in program.additive_columns:
         place = result.schema.get_field_index(name)
-        result = result.set_column(place, result.schema.field(place), _times(result[name], one_in))
+        result = result.set_column(place, result.schema.field(place), _times(result[name], factors))
     return result
 
 
-def _times(column: pa.ChunkedArray, factor: int) -> pa.ChunkedArray:
+def _times(column: pa.ChunkedArray, factors: pa.ChunkedArray | pa.Scalar) -> pa.ChunkedArray:
     type = column.type
     if not pa.types.is_decimal(type):
-        return pc.multiply(column, pa.scalar(factor, type))
+        return pc.multiply(column, factors.cast(type))
     # Arrow would widen a product's type beyond 128 bits.
-    wide = pc.multiply(column.cast(pa.decimal256(50, type.scale)), pa.scalar(factor, pa.decimal256(10, 0)))
+    wide = pc.multiply(column.cast(pa.decimal256(50, type.scale)), factors.cast(pa.decimal256(19, 0)))
     return wide.cast(type)
 
 

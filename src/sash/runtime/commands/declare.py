@@ -8,10 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.catalog import ARRIVAL, CLUSTER, MEMORY, RegisteredQuery, Stream, one_in
-from sash.core.errors import CatalogError, CheckpointError, SashError, nearest
+from sash.catalog import ARRIVAL, CLUSTER, MEMORY, Catalog, RegisteredQuery, Stream, one_in
+from sash.core.errors import CatalogError, CheckpointError, CqlError, SashError, nearest
 from sash.core.time import format_duration
+from sash.expr.row_predicates import row_predicate
 from sash.plan.continuous import EXECUTIONS
+from sash.runtime.compiler import compile_query
 from sash.sql import CreateStream
 
 _CLAUSES = (
@@ -25,6 +27,7 @@ _CLAUSES = (
     "keep_in",
     "shed",
     "shed_approx",
+    "shed_first",
     "max_jump",
     "source",
 )
@@ -44,6 +47,7 @@ _MUST_MATCH = (
     "keep_in",
     "shed",
     "shed_approx",
+    "shed_first",
     "max_jump",
 )
 
@@ -107,7 +111,26 @@ def checked(stream: Stream) -> Stream:
         raise CatalogError(f"stream '{stream.name}': nothing is stored in the {stream.keep_in} without KEEP")
     if stream.max_jump is not None and stream.max_jump <= 0:
         raise CatalogError(f"stream '{stream.name}': MAX JUMP must be positive, not {format_duration(stream.max_jump)}")
-    return replace(stream, timestamp=column.name)
+    return replace(stream, timestamp=column.name, shed_first=_shed_first(stream))
+
+
+def _shed_first(stream: Stream) -> str | None:
+    """The condition of SHED .. WHERE as Spark gets it. It only compares columns with constants, so it cannot fail."""
+    if stream.shed_first is None:
+        return None
+    if stream.shed is None:
+        raise CatalogError(f"stream '{stream.name}': shed_first needs shed, the part of the tuples to keep")
+    catalog, every = Catalog(), format_duration(stream.granule)
+    catalog.add_stream(replace(stream, shed_first=None))
+    text = f"SELECT COUNT(*) AS n FROM {stream.name} [WINDOW {every} SLIDE {every}] WHERE ({stream.shed_first})"
+    try:
+        (leaf,) = compile_query(RegisteredQuery("", text, stream.name), catalog).leaves
+    except CqlError as error:
+        raise CatalogError(f"stream '{stream.name}': SHED .. WHERE {stream.shed_first} FIRST: {error.reason}") from None
+    if leaf.predicate is None or row_predicate(leaf.predicate, stream.schema) is None:
+        reason = "compare columns with constants, by = <> < <= > >= IN BETWEEN AND OR NOT"
+        raise CatalogError(f"stream '{stream.name}': SHED .. WHERE {stream.shed_first} FIRST: {reason}")
+    return leaf.predicate.sql
 
 
 def check_same(stream: Stream, known: Stream) -> None:

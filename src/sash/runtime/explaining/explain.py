@@ -110,7 +110,9 @@ def explain(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind | None
 
 def _shed_line(stream: Stream) -> str:
     others = "other aggregates are of the kept tuples" if stream.shed_approx else "averages are of the kept tuples"
-    return f"Overload: one tuple in {stream.shed} is kept; SUM and COUNT are scaled and have WITH BOUNDS, {others}"
+    first = "" if stream.shed_first is None else f", first of those where {stream.shed_first}"
+    kept = f"one tuple in {stream.shed} is kept{first}"
+    return f"Overload: {kept}; SUM and COUNT are scaled and have WITH BOUNDS, {others}"
 
 
 class _Site:

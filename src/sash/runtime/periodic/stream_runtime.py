@@ -337,7 +337,8 @@ class StreamRuntime:
         """
         self._count(batch)
         self._report_jumped(jumped)
-        self.statistics.shed_tuples += batch.rows - batch.rows // one_in
+        shed = batch.rows - batch.rows // one_in if batch.shed is None else batch.shed
+        self.statistics.shed_tuples += shed if one_in > 1 else 0
         late, unnumbered = self._absorb(batch, by_rows=False), 0
         if numbered is not None:
             came = batch.rows - batch.null_timestamps - batch.unparsable

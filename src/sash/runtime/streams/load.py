@@ -2,7 +2,8 @@
 
 A live stream keeps up while its micro-batches take less than the time between two of them. One long micro-batch is an
 accident; several in a row are overload. As many short ones in a row end the overload, and so does a rest that is long
-enough for as many. During overload a stream that may shed load keeps a part of its tuples. A stream whose trigger is 0
+enough for as many. During overload a stream that may shed load keeps a part of its tuples: first of those that may go
+first (SHED .. WHERE), and of all when that has not helped in as many micro-batches. A stream whose trigger is 0
 takes tuples as soon as it can: there no micro-batch is too long.
 """
 
@@ -68,11 +69,14 @@ REST_SECONDS = 10.0
 class LiveLoad:
     """`begin` and `take` count every live micro-batch; `is_over` is the judgement."""
 
-    def __init__(self, stream: str, statistics: StreamStatistics, one_in: int = 1) -> None:
-        """`one_in`: during overload one tuple of `one_in` is kept."""
+    def __init__(self, stream: str, statistics: StreamStatistics, one_in: int = 1, *, has_first: bool = False) -> None:
+        """`one_in`: during overload one tuple of `one_in` is kept; `has_first`: some tuples are shed before all."""
         self._stream = stream
         self._statistics = statistics
         self._one_in = one_in
+        self._has_first = has_first
+        # Slow micro-batches in a row since only those that go first are shed.
+        self._unhelped = 0
         # Seconds per tuple when all tuples were kept and the micro-batch took too long.
         self._cost = 0.0
         self.is_over = False
@@ -85,6 +89,11 @@ class LiveLoad:
     def keeps_one_in(self) -> int:
         """The next micro-batch keeps one tuple of this many; 1: all of them."""
         return self._one_in if self.is_over else 1
+
+    @property
+    def sheds_all(self) -> bool:
+        """Whether no tuple is spared, because shedding those that go first has not been enough."""
+        return not self._has_first or self._unhelped >= IN_A_ROW
 
     def has_rested(self, now: float, interval: float) -> bool:
         """Whether the stream had nothing to do for long enough to end the overload."""
@@ -108,6 +117,8 @@ class LiveLoad:
             self._tell_slow(facts)
         if self.keeps_one_in == 1 and seconds > interval:
             self._cost = seconds / max(1, tuples)
+        if self.is_over and not self.sheds_all:
+            self._judge_first(seconds > interval)
         # Shedding ends when micro-batches would be short enough without it. Otherwise it would begin again at once.
         expected = seconds if self.keeps_one_in == 1 else max(seconds, tuples * self._cost)
         is_slow = expected > interval
@@ -116,19 +127,30 @@ class LiveLoad:
             self.is_over, self._against = is_slow, 0
             self._tell_overload(facts)
 
+    def _judge_first(self, is_slow: bool) -> None:
+        """Spare no tuple any more if shedding those that go first is not enough."""
+        self._unhelped = self._unhelped + 1 if is_slow else 0
+        if self.sheds_all:
+            self._tell_shedding()
+
     def _tell_slow(self, facts: dict[str, Any]) -> None:
         """Report a slow micro-batch; not during overload, which is reported already."""
         level = logging.DEBUG if self.is_over else logging.INFO
         told = "stream %(stream)s: micro-batch %(epoch)d took %(seconds).1f s, more than %(interval)g s"
         report(logger, level, "batch.slow", told, **facts)
 
+    def _tell_shedding(self) -> None:
+        which = "" if self.sheds_all else " of those that may go first"
+        told = f"stream %(stream)s sheds load: it keeps one tuple in %(one_in)d{which}, sums and counts are scaled"
+        report(logger, logging.WARNING, "shed.began", told, stream=self._stream, one_in=self._one_in)
+
     def _tell_overload(self, facts: dict[str, Any]) -> None:
+        self._unhelped = 0
         if self.is_over:
             told = "stream %(stream)s is overloaded: its micro-batches take longer than the %(interval)g s between them"
             report(logger, logging.WARNING, "overload.began", told, **facts)
             if self._one_in > 1:
-                told = "stream %(stream)s sheds load: it keeps one tuple in %(one_in)d, sums and counts are scaled"
-                report(logger, logging.WARNING, "shed.began", told, stream=self._stream, one_in=self._one_in)
+                self._tell_shedding()
         else:
             report(logger, logging.INFO, "overload.ended", "stream %(stream)s keeps up again", **facts)
             if self._one_in > 1:

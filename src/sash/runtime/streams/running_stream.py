@@ -74,7 +74,8 @@ class RunningStream:
         panes.on_landing = self._land
 
     def _new_load(self) -> LiveLoad:
-        return LiveLoad(self.stream.name, self.runtime.statistics, self.stream.shed or 1)
+        stream = self.stream
+        return LiveLoad(stream.name, self.runtime.statistics, stream.shed or 1, has_first=stream.shed_first is not None)
 
     @property
     def stream(self) -> Stream:
@@ -209,7 +210,8 @@ class RunningStream:
         """Spark's part of a micro-batch: for the pane tables, or, without any, for continuous plans."""
         rows, jumped = without_jumps(rows, self.pipeline, self.runtime)
         one_in = self.keeps_one_in
-        sample = rows if self.stream.shed is None else sampled(rows, one_in, epoch)
+        only = None if self.load.sheds_all else self.stream.shed_first
+        sample = rows if self.stream.shed is None else sampled(rows, one_in, epoch, only)
         tuples, scanned = self._scan_ahead(version, sample, epoch)
         passed, panes = self.panes.read(sample, epoch, scanned, one_in), self.runtime
         facts = passed.facts

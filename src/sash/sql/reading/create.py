@@ -201,7 +201,7 @@ def parse_create_stream(cursor: Cursor) -> CreateStream:
     if "keep" in clauses:
         clauses["keep"], clauses["keep_in"] = clauses["keep"]
     if "shed" in clauses:
-        clauses["shed"], clauses["shed_approx"] = clauses["shed"]
+        clauses["shed"], clauses["shed_first"], clauses["shed_approx"] = clauses["shed"]
     return CreateStream(name, schema, _timestamp(cursor, schema, column, at), source, **clauses)
 
 
@@ -243,17 +243,33 @@ def _keep(cursor: Cursor) -> tuple[Micros, str]:
     return length, place
 
 
-def _shed(cursor: Cursor) -> tuple[int, bool]:
-    """RANDOM p [APPROX]: p is one in n."""
+def _shed(cursor: Cursor) -> tuple[int, str | None, bool]:
+    """RANDOM p [WHERE condition FIRST] [APPROX]: p is one in n."""
     cursor.expect("RANDOM", "RANDOM and the part of the tuples to keep, for example RANDOM 0.5")
     token = cursor.token
     if token is None or token.token_type != TokenType.NUMBER:
         raise cursor.error(f"expected the part of the tuples to keep, for example 0.5, got {cursor.found()}")
     cursor.position += 1
     try:
-        return one_in(token.text), cursor.accept("APPROX")
+        part = one_in(token.text)
     except ValueError as reason:
         raise cursor.error(str(reason), cursor.previous) from None
+    return part, _shed_first(cursor), cursor.accept("APPROX")
+
+
+def _shed_first(cursor: Cursor) -> str | None:
+    """WHERE condition FIRST: the condition's text. The stream's columns give it a meaning later."""
+    if not cursor.accept("WHERE"):
+        return None
+    start = cursor.span.start
+    while not cursor.at("FIRST"):
+        if cursor.token is None:
+            raise cursor.error("expected FIRST after the condition of SHED .. WHERE")
+        cursor.position += 1
+    if not (text := cursor.text[start : cursor.span.start].strip()):
+        raise cursor.error(f"expected a condition after WHERE, got {cursor.found()}")
+    cursor.expect("FIRST")
+    return text
 
 
 def _max_jump(cursor: Cursor) -> Micros:

@@ -67,6 +67,7 @@ class CreateStream:
     keep_in: str = MEMORY
     shed: int | None = None
     shed_approx: bool = False
+    shed_first: str | None = None
     max_jump: Micros | None = None
 
 
