@@ -80,7 +80,7 @@ class BasicIntervalSynopsis(PaneStore):
             if partial.ranked:
                 self.ranked[partial] = RankedValues(partial.type)
             for i, dtype in enumerate(partial.dtypes):
-                self._ring.add_column((partial, i), dtype, partial.identity())
+                self._ring.add_column((partial, i), dtype, partial.identity(i))
 
     def adopt(self, partials: Sequence[Partial], covered: CoveredPredicate) -> bool:
         for partial in partials:
@@ -224,7 +224,7 @@ class BasicIntervalSynopsis(PaneStore):
             for partial in self.ranked:
                 self._forget_values(partial)
 
-    def merge(self, before: int) -> None:
+    def merge(self, before: Micros, edges: Collection[Micros] = ()) -> None:
         """Merge old panes, but not across the start of a partial: its readers must find the panes that have it.
 
         Merge only when some have gathered, so that the cost is amortised.
@@ -232,7 +232,7 @@ class BasicIntervalSynopsis(PaneStore):
         last = self._ring.position(before)
         if last - self._history < MOST_UNMERGED:
             return
-        bounds = sorted({start for start in self.since.values() if start is not None})
+        bounds = sorted({*edges, *(start for start in self.since.values() if start is not None)})
         panes = [self._ring.pane(i) for i in range(last)]
         runs = itertools.groupby(panes, key=lambda pane: bisect_right(bounds, pane.start))
         merged = [self._merge_run(list(run)) for _, run in runs]
@@ -298,20 +298,22 @@ class BasicIntervalSynopsis(PaneStore):
 
     def _found_at_once(self, needs: WindowNeeds, now: Micros, build: bool) -> dict[Window, Accumulator]:
         found: dict[Window, Accumulator] = {}
-        for lag, servers, windows in self._together(needs):
+        for newest, servers, windows in self._together(needs, now):
             if not (build or all(each.is_near(self._ring, now, self._version) for each in servers)):
                 continue
-            if looked_up := self._looked_up(now - lag, windows, servers, now):
+            if looked_up := self._looked_up(newest, windows, servers, now):
                 found |= {window: accumulator for (window, _), accumulator in zip(windows, looked_up, strict=True)}
         return found
 
     def is_empty(self, window: Window, now: Micros) -> bool:
-        last = self._ring.position(now - window.lag)
-        return last == 0 or self._ring.span(last - 1)[1] <= now - window.lag - window.length
+        last = self._ring.position(window.end(now))
+        return last == 0 or self._ring.span(last - 1)[1] <= window.start(now)
 
     def straddles(self, edge: Micros) -> bool:
         first = self._ring.position(edge)
-        return any(start < edge < end for start, end in map(self._ring.span, range(first, len(self._ring))))
+        # Without nested panes, the oldest pane that ends after the edge is the only one that may begin before it.
+        last = len(self._ring) if self._ring.nested else min(first + 1, len(self._ring))
+        return any(start < edge < end for start, end in map(self._ring.span, range(first, last)))
 
     def read(self, parts: Sequence[AnswerPart], now: Micros) -> Iterator[tuple[int, PartResult]]:
         taken = self._differences(parts, now)
@@ -367,24 +369,24 @@ class BasicIntervalSynopsis(PaneStore):
     def scan(self, needs: dict[Window, list[Partial]], now: Micros) -> Iterator[WindowView]:
         """Every window as of `now`, the shortest first; windows with the same lag are one scan."""
         for window in (each for each in self._found if each in needs):
-            newest = now - window.lag
-            later = functools.partial(self._folded_since, self._ring.position(newest), needs[window])
-            yield WindowView(window, self._found[window], self._keys, newest - window.length, self.since, later)
-        for lag, servers, windows in self._together({each: needs[each] for each in needs if each not in self._found}):
-            yield from self._scan_from(now - lag, windows, servers, now)
+            later = functools.partial(self._folded_since, self._ring.position(window.end(now)), needs[window])
+            yield WindowView(window, self._found[window], self._keys, window.start(now), self.since, later)
+        left = {window: partials for window, partials in needs.items() if window not in self._found}
+        for newest, servers, windows in self._together(left, now):
+            yield from self._scan_from(newest, windows, servers, now)
 
     def _together(
-        self, needs: WindowNeeds
-    ) -> Iterator[tuple[int, list[Accelerator], list[tuple[Window, list[Partial]]]]]:
-        """Windows with the same lag and accelerators, the shortest first, at most as many as are scanned at a time."""
+        self, needs: WindowNeeds, now: Micros
+    ) -> Iterator[tuple[Micros, list[Accelerator], list[tuple[Window, list[Partial]]]]]:
+        """Windows with the same end and accelerators, the shortest first, at most as many as are scanned at a time."""
         together: dict[tuple[int, tuple[int, ...]], list[tuple[Window, list[Partial]]]] = {}
-        for window in sorted(needs, key=lambda window: window.length):
+        for window in sorted(needs, key=lambda window: -window.start(now)):
             servers = self._servers(window, needs[window])
-            together.setdefault((window.lag, servers), []).append((window, needs[window]))
+            together.setdefault((-window.end(now), servers), []).append((window, needs[window]))
         most = max(1, MOST_SCANNED // max(1, len(self._keys)))
-        for (lag, servers), windows in sorted(together.items(), key=lambda item: item[0]):
+        for (end, servers), windows in sorted(together.items(), key=lambda item: item[0]):
             for start in range(0, len(windows), most):
-                yield lag, [self.accelerators[i] for i in servers], windows[start : start + most]
+                yield -end, [self.accelerators[i] for i in servers], windows[start : start + most]
 
     def answer_by(self, index: FilterIndex, finisher: Finisher, now: Micros) -> pa.Table | None:
         (reading,), filter = finisher.readings, finisher.filter
@@ -423,10 +425,11 @@ class BasicIntervalSynopsis(PaneStore):
         self, newest: Micros, windows: list[tuple[Window, list[Partial]]], servers: list[Accelerator], now: int
     ) -> Iterator[WindowView]:
         looked_up, youngest = self._looked_up(newest, windows, servers, now), self._ring.position(newest)
-        found = self._accumulators(newest, youngest, windows) if looked_up is None else looked_up
-        for (window, partials), accumulator in zip(windows, found, strict=True):
+        starts = [window.start(now) for window, _ in windows]
+        found = self._accumulators(starts, youngest, windows) if looked_up is None else looked_up
+        for (window, partials), start, accumulator in zip(windows, starts, found, strict=True):
             later = functools.partial(self._folded_since, youngest, partials)
-            yield WindowView(window, accumulator, self._keys, newest - window.length, self.since, later)
+            yield WindowView(window, accumulator, self._keys, start, self.since, later)
 
     def _looked_up(
         self, newest: int, windows: list[tuple[Window, list[Partial]]], servers: list[Accelerator], now: int
@@ -448,14 +451,13 @@ class BasicIntervalSynopsis(PaneStore):
         return found or None
 
     def _accumulators(
-        self, newest: Micros, youngest: int, windows: list[tuple[Window, list[Partial]]]
+        self, starts: list[Micros], youngest: int, windows: list[tuple[Window, list[Partial]]]
     ) -> Iterable[Accumulator]:
         """One accumulator per window, the shortest first: in one pass over the panes, unless panes are nested."""
         needs = [needed for _, needed in windows]
         if self._ring.nested:
-            edges = [newest - window.length for window, _ in windows]
-            return (self._folded(self._runs(edge, youngest), need) for edge, need in zip(edges, needs, strict=True))
-        firsts = [youngest, *(self._ring.first_whole(newest - window.length, youngest) for window, _ in windows)]
+            return (self._folded(self._runs(start, youngest), need) for start, need in zip(starts, needs, strict=True))
+        firsts = [youngest, *(self._ring.first_whole(start, youngest) for start in starts)]
         cuts, codes = self._ring.cuts(firsts), self._ring.codes(firsts[-1], youngest)
         column = functools.partial(self._ring.column, first=firsts[-1], last=youngest)
         return scan(needs, ScanRows(len(self._keys), cuts, codes, column, self.ranked))

@@ -93,12 +93,12 @@ def synopsis_of(
     synopsis = BasicIntervalSynopsis(list(keys))
     for partial, start in since.items():
         synopsis.require([partial], start)
-    synopsis.load(_as_snapshot(table, keys, list(since)), synopsis.save_since())
+    synopsis.load(as_snapshot(table, keys, list(since)), synopsis.save_since())
     synopsis.close(now)
     return synopsis
 
 
-def _as_snapshot(table: pa.Table, keys: Sequence[pa.DataType], partials: Sequence[Partial]) -> pa.Table:
+def as_snapshot(table: pa.Table, keys: Sequence[pa.DataType], partials: Sequence[Partial]) -> pa.Table:
     """The rows as `BasicIntervalSynopsis.load` takes them: those of one pane follow each other, all panes are open."""
     table = table.sort_by([(name, "ascending") for name in reversed(SPAN)]).combine_chunks()
     starts, ends = (np.asarray(table[name]) for name in SPAN)
@@ -117,7 +117,7 @@ def _component(table: pa.Table, partial: Partial, component: int) -> pa.ChunkedA
     column = table[name].cast(type) if name in table.column_names else pa.nulls(len(table), type)
     # For values and sketches a missing value is the identity already.
     absent = partial.ranked or partial.combine is Combine.UNION
-    return column if absent else column.fill_null(pa.scalar(partial.identity(), type))
+    return column if absent else column.fill_null(pa.scalar(partial.identity(component), type))
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,8 @@ class Inquiry:
     def span(self) -> tuple[Micros, Micros]:
         """It reads panes after the first time and up to the second."""
         windows = list(self.needs)
-        oldest = min(self.now - window.reach for window in windows)
-        return oldest, max(self.now - window.lag for window in windows)
+        oldest = min(window.start(self.now) for window in windows)
+        return oldest, max(window.end(self.now) for window in windows)
 
     def divisions(self) -> dict[tuple[int, ...], list[int]]:
         """The parts, by number, that one division of the groups can compute, and the keys of the division.
@@ -338,7 +338,7 @@ class ClusterPanes(PaneStore):
     def expire(self, before: Micros) -> None:
         self._files = self._files.filter(pa.array(self._starts >= before))
 
-    def merge(self, before: Micros) -> None:
+    def merge(self, before: Micros, edges: Collection[Micros] = ()) -> None:
         """Do nothing: files of windows without end stay as they are."""
 
     def next_end(self, after: Micros) -> Micros | None:
@@ -348,8 +348,7 @@ class ClusterPanes(PaneStore):
     # -- answering -------------------------------------------------------------------------------------
 
     def is_empty(self, window: Window, now: Micros) -> bool:
-        end = now - window.lag
-        return not bool(((self._ends <= end) & (self._ends > end - window.length)).any())
+        return not bool(((self._ends <= window.end(now)) & (self._ends > window.start(now))).any())
 
     def straddles(self, edge: Micros) -> bool:
         return bool(((self._starts < edge) & (edge < self._ends)).any())

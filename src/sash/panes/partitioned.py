@@ -10,7 +10,7 @@ Space: the greatest n + LAG tuples of each partition.
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import Any
 
 import numba
@@ -104,7 +104,7 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
         columns = {name: self._ring.column(name, 0, panes).copy() for name in self._ring.columns}
         return Pane(self._ring.span(0)[0], self._ring.span(panes - 1)[1], self._ring.codes(0, panes).copy(), columns)
 
-    def merge(self, before: int) -> None:
+    def merge(self, before: int, edges: Collection[int] = ()) -> None:
         raise AssertionError("a partitioned window is bounded")
 
     def _ages(self, now: int) -> tuple[NDArray[np.int64], int]:

@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 
 from sash.core.errors import QueryFailedError
 from sash.core.interned import InternedValue
-from sash.core.window import RowWindow
-from sash.expr.value_codes import Codes, KeyDictionary
+from sash.core.time import SECOND
+from sash.core.window import WINDOW_LENGTH, RowWindow
+from sash.expr.value_codes import Codes, KeyDictionary, one_array
 from sash.panes.accumulator import Accumulator, Block
 from sash.panes.aggregates import AGGREGATES, HOLISTIC, AggregateFunction, Holistic
+from sash.panes.aggregates.user_defined import UserDefined
 from sash.panes.items import ItemCounts, ItemOrder, item_order
 from sash.panes.partials import Partial
 from sash.panes.readings import Reading, TableName, WindowView, key_set
@@ -102,6 +104,19 @@ class Reader(Protocol):
         """The columns of one execution; one view per span of the reading."""
 
 
+def read_every_length(reader: Reader, views: Sequence[WindowView]) -> Columns:
+    """The columns of an elastic window: those of each length, one after the other, with the length in seconds."""
+    read = [reader.read([view], {}) for view in views]
+    counts = [columns.count for columns in read]
+    lengths = np.repeat([view.window.length / SECOND for view in views], counts)
+    keys = {WINDOW_LENGTH: pa.array(lengths), **_stacked([columns.keys for columns in read])}
+    return Columns(keys, _stacked([columns.fields for columns in read]), sum(counts))
+
+
+def _stacked(parts: Sequence[dict[str, pa.Array]]) -> dict[str, pa.Array]:
+    return {name: one_array(pa.chunked_array([part[name] for part in parts])) for name in parts[0]}
+
+
 def table_name(query: PeriodicAggregate, *items: Any) -> TableName:
     keys = key_set([*(key.expression for key in query.keys), *items])
     return TableName(keys, isinstance(query.window, RowWindow), key_set(query.partition))
@@ -114,6 +129,8 @@ def places_of(query: PeriodicAggregate, table: TableName) -> list[int]:
 
 
 def aggregate_of(call: AggregateCall) -> AggregateFunction:
+    if call.user is not None:
+        return UserDefined(call.user)
     found: Any = AGGREGATES[call.function]
     bound: AggregateFunction = found.bind(*call.parameters) if call.parameters else found
     return bound
@@ -242,7 +259,7 @@ def shared_column(lowering: LoweredAggregate, block: Block) -> pa.Array | None:
         windows = min(len(block.slots[partial, 0]) for partial in parts)
         try:
             block.memo[lowering] = lowering.aggregate.lower(parts, {p: block.flat(p, windows) for p in parts})
-        except (OverflowError, pa.ArrowInvalid):
+        except (OverflowError, pa.ArrowInvalid, QueryFailedError):
             # Arrow's error is an extreme that some window does not have, because it came later than its count.
             block.memo[lowering] = None
     return block.memo[lowering]

@@ -23,13 +23,14 @@ from __future__ import annotations
 from sash.sql.binding.binder import bind
 from sash.sql.binding.bound import BoundQuery, BoundSelect, BoundSet, relations_in
 from sash.sql.binding.changes import plan_changes
-from sash.sql.binding.narrowing import Link, SoughtValues
+from sash.sql.binding.narrowing import Link, SoughtRange, SoughtValues
 from sash.sql.binding.ordering import LeadingRows, OrderTerm, WindowOrder
 from sash.sql.binding.outputs import is_own
 from sash.sql.binding.panes import plan_panes
 from sash.sql.binding.stored import ArchiveReading, StoredQuestion, StoredReading, bind_stored
 from sash.sql.binding.table_changes import TableChange, bind_change
 from sash.sql.binding.windows import has_slide, stream_names, windows_of
+from sash.sql.expressions.calls import FUNCTION_NAMES
 from sash.sql.reading.create import ROW_KINDS, SET_KINDS
 from sash.sql.reading.limits import SCRIPTS
 from sash.sql.reading.script import parse, parse_script
@@ -63,6 +64,7 @@ from sash.sql.reading.statements import (
 )
 
 __all__ = [
+    "FUNCTION_NAMES",
     "ROW_KINDS",
     "SCRIPTS",
     "SET_KINDS",
@@ -96,6 +98,7 @@ __all__ = [
     "ShowIndexes",
     "ShowQueries",
     "ShowTables",
+    "SoughtRange",
     "SoughtValues",
     "Statement",
     "StoredQuestion",

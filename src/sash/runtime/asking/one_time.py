@@ -181,7 +181,7 @@ class Questions:
 
     def _explain_answer(self, question: CompiledQuery | StoredQuestion) -> str:
         if isinstance(question, StoredQuestion):
-            return explain_rows(question, self._indexes_of, lambda name: self._on_spark.feed_of(name).archive.facts())
+            return explain_rows(question, self._indexes_of, self._on_spark.feed_of)
         return self._explain_answers(question)
 
     def _indexes_of(self, stream: Stream) -> KeptIndexes | None:

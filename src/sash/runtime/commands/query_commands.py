@@ -10,7 +10,7 @@ from functools import partial
 
 from sash.catalog import RegisteredQuery
 from sash.core.changes import Changes
-from sash.core.errors import CheckpointError, NotSupportedError, QueryFailedError, SashError
+from sash.core.errors import CheckpointError, QueryFailedError, SashError
 from sash.core.events import report
 from sash.core.time import Micros
 from sash.core.window import RowWindow
@@ -33,6 +33,16 @@ from sash.sql import BoundQuery, Select, bind, plan_changes
 logger = logging.getLogger("sash.runtime")
 
 
+class MissingAggregateError(CheckpointError):
+    """A query of the checkpoint calls an aggregate that the program has not created again."""
+
+    def __init__(self, query: str, stream: str, aggregate: str) -> None:
+        super().__init__(
+            f"query '{query}' of the checkpoint calls the aggregate '{aggregate}', whose functions no checkpoint has: "
+            f"create_aggregate('{aggregate}', ..) before stream '{stream}' is opened again"
+        )
+
+
 class QueryCommands:
     """`make_handle` makes the query that a user holds of a registration."""
 
@@ -51,6 +61,7 @@ class QueryCommands:
         # Queries whose lives have ended while their sinks were still behind.
         self._partings: list[threading.Thread] = []
         self.execution = checked_execution(shared.settings.execution)
+        shared.end_life = lambda name, serial: self._end_life(name, shared.handle(name, serial))
 
     def set_execution(self, strategy: str) -> None:
         """For continuous queries that are registered from now on."""
@@ -70,7 +81,8 @@ class QueryCommands:
             if routed.panes is not None:
                 handle, compiled = self._register_periodic(bound, routed.panes, wanted)
         if routed.changes is not None:
-            _refuse_periodic_options(select, wanted)
+            if wanted.synopsis is not None:
+                raise SashError("a continuous query has no synopsis; leave it out, or add SLIDE")
             self._continuous.prepare(routed.changes, self.execution, self._shared.lock)
             with self._shared.lock:
                 # The catalog may have changed meanwhile.
@@ -92,7 +104,7 @@ class QueryCommands:
         )  # fmt: skip
         self._claim_restored(compiled.stream)
         self._claims_of(compiled).check(compiled)
-        query = replace(wanted, stream=compiled.stream, tables=compiled.tables)
+        query = replace(wanted, stream=compiled.stream, tables=compiled.tables, aggregates=compiled.aggregates)
         if (known := self._known(query)) is not None:
             return known, None
         handle = self._add(query)
@@ -223,6 +235,9 @@ class QueryCommands:
 
     def _compile(self, query: RegisteredQuery) -> CompiledQuery:
         if query not in self._compiled:
+            missing = [name for name in query.aggregates if name not in self._shared.catalog.aggregates]
+            if missing:
+                raise MissingAggregateError(query.name, query.stream, missing[0])
             self._compiled[query] = compile_query(query, self._shared.catalog)
         return self._compiled[query]
 
@@ -247,10 +262,14 @@ class QueryCommands:
         for name, why in progress.outcome.failed.items():
             fail_query(name, meant(name), why, reported=delivered)
         for name in progress.outcome.ended:
-            told = "query %(query)s has reached the end of its lifetime"
-            report(logger, logging.INFO, "query.ended", told, query=name)
-            if not delivered and meant(name) is not None:
-                self._drop(name, in_batch=True)
+            self._end_life(name, None if delivered else meant(name))
+
+    def _end_life(self, name: str, handle: Query | None) -> None:
+        """The LIFETIME of a query is over; it is dropped unless that was done before."""
+        told = "query %(query)s has reached the end of its lifetime"
+        report(logger, logging.INFO, "query.ended", told, query=name)
+        if handle is not None:
+            self._drop(name, in_batch=True)
 
     # -- sinks -----------------------------------------------------------------------------------------
 
@@ -292,14 +311,6 @@ class QueryCommands:
 
 def _is_periodic(stream: str, query: RegisteredQuery) -> bool:
     return not query.is_continuous and query.reads(stream)
-
-
-def _refuse_periodic_options(select: Select, wanted: RegisteredQuery) -> None:
-    """Only a periodic query has a LIFETIME and a synopsis."""
-    if wanted.lifetime is not None:
-        raise NotSupportedError("a LIFETIME of a continuous query", select.script, select.span)
-    if wanted.synopsis is not None:
-        raise SashError("a continuous query has no synopsis; leave it out, or add SLIDE")
 
 
 def _is_continuous(stream: str, query: RegisteredQuery) -> bool:

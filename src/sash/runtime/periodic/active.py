@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from sash.core.changes import EmptyOnce
 from sash.core.time import Micros
-from sash.core.window import Window
+from sash.core.window import LandmarkWindow, Window
 from sash.panes.covered import CoveredPredicate
 from sash.panes.pane_store import AnswerPart, PaneStore
 from sash.panes.partials import Partial
@@ -118,6 +118,12 @@ class ActiveQuery:
         self.answered = as_of
 
     @property
+    def has_told_all(self) -> bool:
+        """Whether its windows end at fixed times, and its last answer covers them."""
+        until = self.compiled.until
+        return until is not None and self.answered is not None and self.answered >= until
+
+    @property
     def home(self) -> PaneGroup:
         return self.readings[0].group
 
@@ -129,7 +135,7 @@ class ActiveQuery:
 
     @property
     def reads_cluster(self) -> bool:
-        return any(bound.group.in_cluster for bound in self.readings)
+        return any(bound.group.cluster_panes is not None for bound in self.readings)
 
     @property
     def groups(self) -> list[PaneGroup]:
@@ -155,14 +161,17 @@ class Membership:
         self.partials = StoredPartials()
         # The current pane table; None when its partials have changed.
         self._table: PaneTable | None = None
-        # How far back windows look. The panes of an UNBOUNDED window beyond its LAG are merged into history.
+        # How far back windows look. The panes of an UNBOUNDED window beyond its LAG are merged into history, and those
+        # of a landmark window up to its edges; history without an UNBOUNDED window begins with the oldest landmark.
         self.reach = 0
         self.keeps_history = False
+        self.keeps_everything = False
+        self.landmarks: set[LandmarkWindow] = set()
 
     def trial(self) -> Membership:
         """A copy with the same readings."""
         other = copy.copy(self)
-        other.readers, other.partials = dict(self.readers), self.partials.copy()
+        other.readers, other.partials, other.landmarks = dict(self.readers), self.partials.copy(), set(self.landmarks)
         return other
 
     def add(self, query: str, number: int, bound: BoundReading) -> None:
@@ -173,7 +182,8 @@ class Membership:
     def remove(self, queries: Collection[str]) -> None:
         for key in [key for key in self.readers if key[0] in queries]:
             self._forget(self.readers.pop(key))
-        self.reach, self.keeps_history = 0, False
+        self.reach, self.keeps_history, self.keeps_everything = 0, False, False
+        self.landmarks.clear()
         for bound in self.readers.values():
             self._look_back(bound)
 
@@ -181,6 +191,10 @@ class Membership:
         window = bound.reading.window
         self.reach = max(self.reach, window.lag if window.unbounded else window.reach)
         self.keeps_history = self.keeps_history or window.unbounded
+        if isinstance(window, LandmarkWindow):
+            self.landmarks.add(window.span)
+        else:
+            self.keeps_everything = self.keeps_everything or window.unbounded
 
     def uncover(self, panes: PaneStore) -> None:
         """If nobody else reads the parts of a cover, combine them for good: that loses nothing and saves space."""

@@ -237,7 +237,7 @@ class Schedule:
     def _know(self, active: ActiveQuery) -> None:
         self.queries[active.name] = active
         self._weight = None
-        if active.compiled.lifetime is not None:
+        if active.compiled.is_mortal:
             self._mortal[active.name] = active
         if self._follows:
             self._outputs.add(active)
@@ -379,15 +379,19 @@ class Schedule:
         return self._weight
 
     def ended(self, clock: int | None) -> list[str]:
-        """The queries whose lifetimes are over at an event time; a life begins with the stream's first time."""
+        """The queries whose lifetimes are over at an event time, and those that have told all.
+
+        A life begins with the stream's first time.
+        """
         if clock is None:
             return []
         for active in self._mortal.values():
-            assert active.compiled.lifetime is not None
-            if active.ends_at is None:
+            if active.ends_at is None and active.compiled.lifetime is not None:
                 active.ends_at = clock + active.compiled.lifetime
-        over = [active for active in self._mortal.values() if (active.ends_at or 0) < clock]
-        return [active.name for active in over if not self._owes(active)]
+        return [active.name for active in self._mortal.values() if active.has_told_all or self._is_over(active, clock)]
+
+    def _is_over(self, active: ActiveQuery, clock: int) -> bool:
+        return active.ends_at is not None and active.ends_at < clock and not self._owes(active)
 
     def _owes(self, active: ActiveQuery) -> bool:
         """Whether a late SLIDE EXACTLY query still owes answers at multiples within its lifetime."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sash.core.errors import QueryFailedError, SashError
 from sash.core.time import format_duration, to_micros
+from sash.core.window import LandmarkWindow
 from sash.panes.answers import PendingTable
 from sash.panes.readings import Reading
 from sash.runtime.answers.answer import Answer, stamped_table
@@ -22,6 +23,7 @@ from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading
 from sash.runtime.periodic.executor import Execution
 from sash.runtime.periodic.stream_runtime import StreamRuntime, newest_common
+from sash.sharing.choose import CLUSTER
 from sash.sharing.groups import Need
 
 
@@ -56,7 +58,7 @@ class PaneLookup:
 
         A job in the cluster is not done again: its answer has the time at which its files were taken.
         """
-        return any(group.in_cluster for group in self._active.groups) or self._state() == self._seen
+        return any(group.panes.kind == CLUSTER for group in self._active.groups) or self._state() == self._seen
 
     def _state(self) -> list[tuple[int | None, int]]:
         return [(group.clock.now, group.panes.version) for group in self._active.groups]
@@ -90,6 +92,13 @@ def is_cut(active: ActiveQuery) -> bool:
 def _check_edges(bound: BoundReading, active: ActiveQuery) -> None:
     window, group, as_of = bound.reading.window, bound.group, newest_common(active)
     stream = active.compiled.stream
+    if isinstance(window, LandmarkWindow):
+        if as_of is not None and not group.keeps(window, as_of):
+            raise SashError(
+                f"the synopsis over {stream} by {group.label} does not keep all of {window}; "
+                "register a query with such a window first"
+            )
+        return
     if window.unbounded and not group.members.keeps_history:
         raise SashError(
             f"the synopsis over {stream} by {group.label} forgets what its windows have passed; "
@@ -128,5 +137,4 @@ def _why_not(query: CompiledQuery, runtime: StreamRuntime) -> str:
 
 
 def _is_stored(reading: Reading, needs: tuple[Need, ...], runtime: StreamRuntime) -> bool:
-    group = runtime.groups.get(reading.table)
-    return group is not None and group.offer(reading, None, needs) is not None
+    return runtime.offer(reading, None, needs) is not None

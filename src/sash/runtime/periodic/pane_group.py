@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.core.window import Window
-from sash.panes.cluster_panes import Cluster, ClusterPanes
+from sash.core.window import LandmarkWindow, Window
+from sash.panes.cluster_panes import FILES, Cluster, ClusterPanes
+from sash.panes.list_panes import ListPanes
 from sash.panes.pane_rows import PaneRows
 from sash.panes.pane_store import PaneStore
 from sash.panes.readings import Reading, TableName
@@ -47,15 +48,15 @@ class PaneGroup:
         self.clock = PaneClock(stream, name.by_rows)
         self._late_revise = stream.late_revise
         self.panes: PaneStore = synopsis_for(name)
-        # The same panes, if they are in the cluster.
-        self.cluster_panes: ClusterPanes | None = None
+        # The same panes, if all of them, or the open ones, are in files.
+        self.filed_panes: ClusterPanes | ListPanes | None = None
         # A stream that sheds load scales only the partials that come to this process.
         self._can_move = bool(name.keys) and not name.by_rows and stream.shed is None
         self.schedule = Schedule(settings.make_policy(), self.clock.offset, self._place, self._together)
         self.members = Membership(name)
         # The queries that are scheduled here, including those that wait for the data to begin.
         self.queries: dict[str, ActiveQuery] = {}
-        # Since when UNBOUNDED windows have everything; None: from the origin.
+        # Since when UNBOUNDED and landmark windows have everything; None: from the origin.
         self.history_from: int | None = None
         # The other groups that some query reads together with this one.
         self.links: list[PaneGroup] = []
@@ -106,7 +107,18 @@ class PaneGroup:
 
     @property
     def in_cluster(self) -> bool:
-        return self.cluster_panes is not None
+        """Whether the rows of a micro-batch stay in the cluster, as files."""
+        return self.filed_panes is not None
+
+    @property
+    def cluster_panes(self) -> ClusterPanes | None:
+        """The panes, if an execution over them is a Spark job."""
+        return self.panes if isinstance(self.panes, ClusterPanes) else None
+
+    @property
+    def list_panes(self) -> ListPanes | None:
+        """The panes, if they are short lists."""
+        return self.panes if isinstance(self.panes, ListPanes) else None
 
     @property
     def _may_move(self) -> bool:
@@ -122,6 +134,11 @@ class PaneGroup:
     def is_too_large(self) -> bool:
         """Whether it has more groups than this process should keep, and could go to the cluster."""
         return self._may_move and self.panes.groups_beyond(self.settings.cluster_groups) > 0
+
+    @property
+    def belongs_there(self) -> bool:
+        """Whether the group goes to the cluster by itself. The open counts of short lists have no bound."""
+        return self.is_too_large or (self._may_move and self.list_panes is not None)
 
     def crowded_out(self, may_move: bool) -> dict[str, str]:
         """The queries that fail because there are too many groups, with the reason: all queries, or none.
@@ -140,13 +157,17 @@ class PaneGroup:
         )
         return {name: why for name, _ in self.members.readers}
 
-    def move_to_cluster(self, cluster: Cluster | None) -> ClusterPanes:
-        """Keep only names of files from now on; the panes are written already."""
+    def move_to_cluster(self, cluster: Cluster | None) -> ClusterPanes | ListPanes:
+        """Keep only names of files from now on, for open panes at least; the panes are written already."""
         before = self.panes
-        self.panes = self.cluster_panes = ClusterPanes(before.key_types, cluster, before.version + 1)
+        if isinstance(before, ListPanes):
+            before.load_files(FILES.empty_table())
+            self.filed_panes = before
+            return before
+        self.panes = self.filed_panes = ClusterPanes(before.key_types, cluster, before.version + 1)
         self.panes.since, self.panes.reach = before.since, before.reach
         self.choices.drop_filters()
-        return self.cluster_panes
+        return self.panes
 
     # -- its readings ----------------------------------------------------------------------------------
 
@@ -339,7 +360,7 @@ class PaneGroup:
     @property
     def reads_cluster(self) -> bool:
         """Whether its queries may read panes that are in the cluster."""
-        return any(group.in_cluster for group in (self, *self.links))
+        return any(group.cluster_panes is not None for group in (self, *self.links))
 
     def land(self, outcome: AdvanceOutcome) -> list[Answer]:
         """Take the answers of its flight; files that only the flight needed may go."""
@@ -384,15 +405,27 @@ class PaneGroup:
     def expire(self) -> None:
         """Forget the panes that no window reaches any more, here or through a query that reads several tables."""
         assert self.clock.retained_from is not None
-        edge = min(group.oldest_asked for group in (self, *self.links)) - self.panes.reach
+        asked = min(group.oldest_asked for group in (self, *self.links))
+        edge = asked - self.panes.reach
         if edge <= self.clock.retained_from:
             return
         if self.members.keeps_history:
-            self.panes.merge(edge)
+            self._merge(edge, asked)
         else:
             self.panes.expire(edge)
         self.clock.forget(edge)
         self._fit_policy()
+
+    def _merge(self, edge: int, asked: int) -> None:
+        """Merge panes before an edge, up to the edges of landmark windows; forget what none of these windows has."""
+        landmarks = self.members.landmarks
+        starts = [window.start(asked) for window in landmarks]
+        self.panes.merge(edge, {*starts, *(fixed for window in landmarks for fixed in window.fixed_edges)})
+        known_from, oldest = self.clock.origin if self.history_from is None else self.history_from, min([edge, *starts])
+        assert known_from is not None
+        if not self.members.keeps_everything and oldest > known_from:
+            self.panes.expire(oldest)
+            self.history_from = oldest
 
     @property
     def oldest_asked(self) -> int:
@@ -448,15 +481,24 @@ class PaneGroup:
     # -- which answers it can give ---------------------------------------------------------------------
 
     def is_complete(self, bound: BoundReading, now: int) -> bool:
-        if bound.reading.window.unbounded or self.name.partition:
+        window, clock = bound.reading.window, self.clock
+        if isinstance(window, LandmarkWindow):
+            return self.keeps(window, now) and window.start(now) >= max(
+                time for time in (clock.origin, bound.valid_from) if time is not None
+            )
+        if window.unbounded or self.name.partition:
             # A partition with few rows is complete if its rows were counted from the beginning.
             return bound.valid_from is None
-        window, clock = bound.reading.window, self.clock
-        if clock.coarse and (clock.cuts(now - window.lag) or clock.cuts(now - window.reach)):
+        if clock.coarse and (clock.cuts(window.end(now)) or clock.cuts(window.start(now))):
             return False
         assert clock.retained_from is not None
         known_from = clock.retained_from if bound.valid_from is None else max(clock.retained_from, bound.valid_from)
-        return now - window.reach >= known_from
+        return window.start(now) >= known_from
+
+    def keeps(self, window: LandmarkWindow, now: int) -> bool:
+        """Whether all panes of a landmark window are there, and none lies across its edges."""
+        known_from = self.history_from if self.members.keeps_history else self.clock.gone_until
+        return (known_from is None or window.start(now) >= known_from) and not self.cuts(window, now)
 
     def answered_by(self, members: Iterable[str]) -> list[str]:
         """The queries that a task of these members answers, without queries that have ended meanwhile."""
@@ -468,7 +510,7 @@ class PaneGroup:
 
     def cuts(self, window: Window, now: int) -> bool:
         """Whether a stored pane lies across an edge of a window as of a time: then the window has no answer."""
-        return any(self.panes.straddles(edge) for edge in (now - window.lag, now - window.reach))
+        return any(self.panes.straddles(edge) for edge in (window.end(now), window.start(now)))
 
     def restore_choices(self, saved: list[float]) -> None:
         """After a restart, base choices on the saved load."""

@@ -43,6 +43,11 @@ class Select:
         """The named tables in FROM, sub-queries included, in the order of the text."""
         return sorted(self.tree.find_all(exp.Table), key=lambda table: span_of(table).start)
 
+    @property
+    def calls(self) -> set[str]:
+        """The lower-case names of the functions that it calls."""
+        return {node.name.lower() for node in self.tree.find_all(exp.Anonymous)}
+
 
 @dataclass(frozen=True)
 class CreateStream:
@@ -96,7 +101,7 @@ class Partitioning:
 
     insertions: int | None = None
     expiries: int | None = None
-    chronological: bool = False
+    layout: str = "round_robin"
     rebuild: bool = True
 
     @property
