@@ -30,7 +30,7 @@ from tests.support.checks import check_answers
 from tests.support.examples import examples
 from tests.support.feed import CONSERVATIVE, Feed, compiled
 from tests.support.journal import reread
-from tests.support.shelf import Shelf, panes_of
+from tests.support.shelf import SHELVES, Shelf, panes_of
 from tests.support.streams import START, Registered, batches, query_sets, stream, to_table
 
 SUMS = "SELECT k, SUM(v) AS t, COUNT(*) AS n FROM s [WINDOW 4 sec SLIDE {slide} sec] GROUP BY k"
@@ -200,7 +200,7 @@ def restored(feed: Feed) -> Feed:
     other.pending = feed.pending
     for group, same in zip(other.runtime.ordered(), feed.runtime.ordered(), strict=True):
         if group.in_cluster:
-            panes_of(group).cluster = panes_of(same).cluster
+            panes_of(group).cluster, SHELVES[group] = panes_of(same).cluster, SHELVES[same]
     return other
 
 
