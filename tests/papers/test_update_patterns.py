@@ -1,4 +1,4 @@
-"""The optimiser picks the strategy that is faster by the table of docs/benchmarks.md; the benchmark runs."""
+"""The optimiser picks the strategy that was measured to be faster (docs/benchmarks.md); the benchmark runs."""
 
 from __future__ import annotations
 

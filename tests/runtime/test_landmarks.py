@@ -253,6 +253,13 @@ def test_a_question_finds_the_panes_of_its_window() -> None:
         ask("SINCE '{}'", 12)
 
 
+def test_beside_a_sliding_window_in_one_query() -> None:
+    text = f"""SELECT d.n AS day, l.n AS last FROM ({count("SINCE midnight SLIDE 10 sec")}) d
+        CROSS JOIN ({count("WINDOW 10 sec SLIDE 10 sec")}) l"""
+    found = answers_of(stream(), {"q": text}, [tuples(31, 41, 42, 53)])["q"]
+    assert [tuple(row.values()) for answer in found for row in answer.table.to_pylist()] == [(1, 1), (3, 2), (4, 1)]
+
+
 def test_explain_names_the_edges() -> None:
     feed = Feed(stream())
     first, second = compiled(

@@ -50,6 +50,10 @@ class Reader:
         self.outward, self.outlets, self.subscribers = self, list[Any](), [self.tell]
         self.memory, self.answers, self.answered = SimpleNamespace(add=lambda told: None), list[Any](), 0
 
+    @property
+    def lifetime(self) -> None:
+        return None
+
     def take(self, changes: Changes, instants: EpochInstants) -> list[Any]:
         return [(self, ((instants.low, instants.now), changes.to_table().to_pylist()))] if len(changes) else []
 
@@ -62,6 +66,9 @@ class Reader:
 
     def fail(self, why: str, *, reported: bool) -> None:
         raise AssertionError(why)
+
+    def end(self) -> None:
+        raise AssertionError("it lives until it is dropped")
 
 
 def opened(directory: Path, told: Told) -> PlanRuntime:

@@ -259,6 +259,10 @@ ERRORS = [
         "SELECT src FROM packets [SINCE «'2026-01-01'»]",
         "aggregate it with SLIDE, or give a WINDOW, and WHERE ts > TIMESTAMP '2026-01-01 00:00:00'",
     ),
+    (
+        "SELECT window_length, COUNT(*) FROM packets [WINDOW 1 TO «5 min» STEP 1 min]",
+        "windows of several lengths are answered from panes, which have aggregates of one window: aggregate it with",
+    ),
     ("SELECT COUNT(*) FROM packets [SINCE «midnight»]", "aggregate it with SLIDE, or give a WINDOW of 1 day"),
     (
         "SELECT DISTINCT src FROM packets [FROM «'2026-01-01'» TO '2026-01-02' SLIDE 1 min]",

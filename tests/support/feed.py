@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Future
+
 import numpy as np
 import pyarrow as pa
 
@@ -26,30 +29,59 @@ def compiled(texts: dict[str, str], declared: Stream, synopsis: str | None = Non
 CONSERVATIVE = Settings("conservative")
 
 
+class Gate:
+    """Executions beside micro-batches wait here until it is opened."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Callable[[], list[Answer]], Future[list[Answer]]]] = []
+
+    def launch(self, compute: Callable[[], list[Answer]]) -> Future[list[Answer]]:
+        self._waiting.append((compute, Future()))
+        return self._waiting[-1][1]
+
+    def open(self) -> None:
+        while self._waiting:
+            compute, found = self._waiting.pop()
+            try:
+                found.set_result(compute())
+            except Exception as error:
+                found.set_exception(error)
+
+
 class Feed:
     """What `RunningStream` does with Spark: micro-batches in, answers out."""
 
-    def __init__(self, declared: Stream, settings: Settings = CONSERVATIVE, level: str = "serial") -> None:
+    def __init__(self, declared: Stream, settings: Settings = CONSERVATIVE, flies: bool = False) -> None:
         self.declared = declared
-        self.runtime = StreamRuntime(declared, settings, level=level)
-        # How each micro-batch went: None where it was not hurried.
+        self.runtime = StreamRuntime(declared, settings, flies=flies)
+        # How each micro-batch went: None where it was not hurried; and the flights that landed in it.
         self.services: list[list[list[GroupService]] | None] = []
+        self.landed: list[list[int]] = []
+        self.gate = Gate()
         self.pending: pa.Table | None = None
 
-    def push(self, part: pa.Table, pace: Pace = UNHURRIED) -> list[Answer]:
+    def push(self, part: pa.Table, pace: Pace = UNHURRIED, landed: list[int] | None = None) -> list[Answer]:
+        """`landed`: recovery repeats what landed."""
         groups = self.runtime.ordered()
         move(groups)
         facts = aggregate(self.declared, self.runtime.tables(), part)
         bring(groups, self.declared, part)
         numbered = self.number(part, self.runtime.next_watermark(facts))
-        progress = self.runtime.apply(facts, numbered, pace)
+        self.landed.append(self.runtime.landing() if landed is None else landed)
+        down = self.runtime.land(self.landed[-1])
+        progress = self.runtime.conclude(down, self.runtime.apply(facts, numbered, pace))
+        if landed is None:
+            self.runtime.start_flights(self.gate.launch)
         assert not progress.outcome.failed, progress.outcome.failed
         self.services.append(progress.services)
         return progress.answers
 
     def finish(self) -> list[Answer]:
         numbered = None if self.pending is None else self.number(self.pending.slice(0, 0), None)
-        progress = self.runtime.finish(numbered)
+        self.runtime.start_flights(self.gate.launch)
+        self.gate.open()
+        down = self.runtime.land(self.runtime.landing())
+        progress = self.runtime.conclude(down, self.runtime.finish(numbered))
         assert not progress.outcome.failed, progress.outcome.failed
         return progress.answers
 

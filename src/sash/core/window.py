@@ -51,6 +51,11 @@ class Window(InternedValue):
         return replace(self, slide=None, exactly=False)
 
     @property
+    def parts(self) -> tuple[Window, ...]:
+        """The windows that it stands for: itself, or those of several lengths."""
+        return (self,)
+
+    @property
     def per_tuple(self) -> int:
         """How many windows a tuple falls into: Spark's `window()` makes as many rows of it."""
         return 1 if self.slide is None or self.unbounded else -(-self.length // self.slide)
@@ -81,6 +86,40 @@ class TimeWindow(Window):
         if self.lag:
             words.append(f"LAG {format_duration(self.lag)}")
         return f"[{' '.join(words)}]"
+
+
+# The column of an elastic window that tells the length of each row's window, in seconds.
+WINDOW_LENGTH = "window_length"
+
+
+@dataclass(frozen=True, eq=False)
+class ElasticWindow(TimeWindow):
+    """`[WINDOW shortest TO length STEP step ..]`: windows of all these lengths, as of one time (Zhu and Shasha 2003).
+
+    >>> [str(part) for part in ElasticWindow(6_000_000, shortest=2_000_000, step=2_000_000).parts]
+    ['[WINDOW 2 sec]', '[WINDOW 4 sec]', '[WINDOW 6 sec]']
+    """
+
+    shortest: Micros = 0
+    step: Micros = 0
+
+    @property
+    def parts(self) -> tuple[Window, ...]:
+        lengths = range(self.shortest, self.length + 1, self.step)
+        return tuple(TimeWindow(length, self.slide, self.lag, self.exactly) for length in lengths)
+
+    @property
+    def per_tuple(self) -> int:
+        return sum(part.per_tuple for part in self.parts)
+
+    @property
+    def resolution(self) -> int:
+        return math.gcd(super().resolution, self.step)
+
+    @property
+    def extent(self) -> str:
+        lengths = (format_duration(length) for length in (self.shortest, self.length, self.step))
+        return "WINDOW {} TO {} STEP {}".format(*lengths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +178,14 @@ class RowWindow(Window):
         if self.lag:
             words.append(f"LAG {self.lag}")
         return f"[{' '.join(words)}]"
+
+
+class MixedWindow(RowWindow):
+    """`[ROWS length SLIDE [EXACTLY] slide]` whose slide is a time: a mixed jumping window (thesis 2.1.1)."""
+
+    def __str__(self) -> str:
+        assert self.slide is not None
+        return f"[ROWS {self.length} SLIDE {'EXACTLY ' if self.exactly else ''}{format_duration(self.slide)}]"
 
 
 def pane_length(windows: Iterable[Window]) -> int:

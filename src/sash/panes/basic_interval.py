@@ -16,7 +16,7 @@ import copy
 import functools
 import itertools
 from bisect import bisect_right
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -29,7 +29,6 @@ from sash.core.window import Window
 from sash.expr.value_codes import Codes, KeyDictionary
 from sash.panes.accelerator import Accelerator
 from sash.panes.accumulator import Accumulator, RankedValues, ScanRows, counted, scan
-from sash.panes.ahead import ReadAhead
 from sash.panes.answers import Finisher
 from sash.panes.covered import CoveredPredicate
 from sash.panes.filters import FilterIndex, SubstreamFilter
@@ -306,24 +305,6 @@ class BasicIntervalSynopsis(PaneStore):
                 found |= {window: accumulator for (window, _), accumulator in zip(windows, looked_up, strict=True)}
         return found
 
-    def scanned(self, needs: WindowNeeds) -> dict[Window, list[Partial]]:
-        """The windows of a frozen synopsis whose panes a scan will fold one after the other, each after an edge."""
-        left = {window: partials for window, partials in needs.items() if window not in self._found}
-        return {} if self._ring.nested else left
-
-    def fold(self, accumulator: Accumulator, partials: list[Partial], since: Micros, until: Micros) -> None:
-        """Fold the panes between two times into an accumulator."""
-        for first, last in self._runs(since, self._ring.position(until)):
-            column = functools.partial(self._ring.column, first=first, last=last)
-            accumulator.fold(partials, self._ring.codes(first, last), column)
-
-    def ahead(self, parts: Sequence[AnswerPart], now: Micros, pane: int) -> ReadAhead | None:
-        return ReadAhead(self, needs_of(parts), now, pane)
-
-    def know(self, found: Mapping[Window, Accumulator]) -> None:
-        """Give a frozen synopsis the windows that need no scan."""
-        self._found |= found
-
     def is_empty(self, window: Window, now: Micros) -> bool:
         last = self._ring.position(window.end(now))
         return last == 0 or self._ring.span(last - 1)[1] <= window.start(now)
@@ -334,11 +315,7 @@ class BasicIntervalSynopsis(PaneStore):
         last = len(self._ring) if self._ring.nested else min(first + 1, len(self._ring))
         return any(start < edge < end for start, end in map(self._ring.span, range(first, last)))
 
-    def read(
-        self, parts: Sequence[AnswerPart], now: Micros, ahead: ReadAhead | None = None
-    ) -> Iterator[tuple[int, PartResult]]:
-        if ahead is not None:
-            ahead.complete(self, now)
+    def read(self, parts: Sequence[AnswerPart], now: Micros) -> Iterator[tuple[int, PartResult]]:
         taken = self._differences(parts, now)
         yield from taken.items()
         scanned = [(number, part) for number, part in enumerate(parts) if number not in taken]

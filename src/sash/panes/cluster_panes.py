@@ -25,12 +25,12 @@ from typing import Protocol, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.core.time import Micros
 from sash.core.window import Window
 from sash.panes.aggregates.item_lists import WeightedItems
-from sash.panes.ahead import ReadAhead
 from sash.panes.answers import sorted_and_limited
 from sash.panes.basic_interval import BasicIntervalSynopsis
 from sash.panes.pane_rows import PaneRows
@@ -314,6 +314,10 @@ class ClusterPanes(PaneStore):
         names: list[str] = self._files["file"].to_pylist()
         return names
 
+    def without(self, names: Collection[str]) -> pa.Table:
+        """The FILES but some."""
+        return self._files.filter(~pc.field("file").isin(list(names))) if names else self._files
+
     # -- filling and forgetting ------------------------------------------------------------------------
 
     def bring(self, files: pa.Table) -> None:
@@ -354,14 +358,12 @@ class ClusterPanes(PaneStore):
     ) -> Self:
         """The current files, to be read once; they stay until then."""
         other = copy.copy(self)
-        other.since, other._reading = self.since.copy(), ExitStack()
+        other.since, other.failures, other._reading = self.since.copy(), self.failures.copy(), ExitStack()
         if self.cluster is not None:
             other._reading.enter_context(self.cluster.reading())
         return other
 
-    def read(
-        self, parts: Sequence[AnswerPart], now: Micros, ahead: ReadAhead | None = None
-    ) -> Iterator[tuple[int, PartResult | None]]:
+    def read(self, parts: Sequence[AnswerPart], now: Micros) -> Iterator[tuple[int, PartResult | None]]:
         """One job in the cluster for all parts."""
         if self.cluster is None:
             yield from ((number, None) for number in range(len(parts)))

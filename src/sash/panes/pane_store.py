@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -23,19 +23,16 @@ from numpy.typing import NDArray
 from sash.core.errors import QueryFailedError
 from sash.core.interned import InternedValue
 from sash.core.time import Micros
-from sash.core.window import Window
+from sash.core.window import ElasticWindow, Window
 from sash.panes.accelerator import Accelerator
 from sash.panes.answers import Finisher
 from sash.panes.covered import CoveredPredicate
 from sash.panes.filters import FilterIndex
 from sash.panes.pane_rows import PaneRows
 from sash.panes.partials import Partial
-from sash.panes.readers import Columns, PlainReader, Reader, SharedGroups
+from sash.panes.readers import Columns, PlainReader, Reader, SharedGroups, read_every_length
 from sash.panes.readings import Reading, WindowView
 from sash.plan.periodic import Shape
-
-if TYPE_CHECKING:
-    from sash.panes.ahead import ReadAhead
 
 # Errors that the evaluation of one query may raise without a defect of Sash: the query fails, and others go on.
 FAILURES = (QueryFailedError, pa.ArrowException, ArithmeticError, ValueError)
@@ -91,7 +88,8 @@ class AnswerPart:
         try:
             if self.covered is not None:
                 views = [self.covered.view(view, reader.reading.partials) for view in views]
-            return reader.read(views, shared)
+            is_elastic = isinstance(reader.reading.window, ElasticWindow)
+            return read_every_length(reader, views) if is_elastic else reader.read(views, shared)
         except FAILURES as error:
             return PartFailure(str(error))
 
@@ -230,17 +228,8 @@ class PaneStore(ABC):
         """
 
     @abstractmethod
-    def read(
-        self, parts: Sequence[AnswerPart], now: Micros, ahead: ReadAhead | None = None
-    ) -> Iterator[tuple[int, PartResult | None]]:
-        """The result of each part, by its number, as of a time; None during recovery.
-
-        `ahead`: the panes that a frozen store has read before the time was known.
-        """
-
-    def ahead(self, parts: Sequence[AnswerPart], now: Micros, pane: int) -> ReadAhead | None:
-        """The panes of a frozen store that can be read before the time is known; None if there are none."""
-        return None
+    def read(self, parts: Sequence[AnswerPart], now: Micros) -> Iterator[tuple[int, PartResult | None]]:
+        """The result of each part, by its number, as of a time; None during recovery."""
 
     def answer_by(self, index: FilterIndex, finisher: Finisher, now: Micros) -> pa.Table | None:
         """A simple query's answer from the groups that an index of its HAVING finds; None: its parts must be read."""

@@ -24,7 +24,6 @@ from sash.panes.accumulator import Accumulator
 from sash.panes.basic_interval import BasicIntervalSynopsis
 from sash.panes.pane_ring import Pane
 from sash.panes.pane_rows import PaneRows
-from sash.panes.pane_store import WindowNeeds
 from sash.panes.partials import Partial
 from sash.panes.readings import WindowView
 
@@ -146,10 +145,6 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
 
     def straddles(self, edge: int) -> bool:
         return False
-
-    def scanned(self, needs: WindowNeeds) -> dict[Window, list[Partial]]:
-        """Nothing is scanned ahead: the rows of a window depend on all rows."""
-        return {}
 
     def scan(self, needs: dict[Window, list[Partial]], now: int) -> Iterator[WindowView]:
         ages, last = self._ages(now)

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from sash.core.errors import QueryFailedError
 from sash.core.interned import InternedValue
-from sash.core.window import RowWindow
-from sash.expr.value_codes import Codes, KeyDictionary
+from sash.core.time import SECOND
+from sash.core.window import WINDOW_LENGTH, RowWindow
+from sash.expr.value_codes import Codes, KeyDictionary, one_array
 from sash.panes.accumulator import Accumulator, Block
 from sash.panes.aggregates import AGGREGATES, HOLISTIC, AggregateFunction, Holistic
 from sash.panes.items import ItemCounts, ItemOrder, item_order
@@ -100,6 +101,19 @@ class Reader(Protocol):
 
     def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         """The columns of one execution; one view per span of the reading."""
+
+
+def read_every_length(reader: Reader, views: Sequence[WindowView]) -> Columns:
+    """The columns of an elastic window: those of each length, one after the other, with the length in seconds."""
+    read = [reader.read([view], {}) for view in views]
+    counts = [columns.count for columns in read]
+    lengths = np.repeat([view.window.length / SECOND for view in views], counts)
+    keys = {WINDOW_LENGTH: pa.array(lengths), **_stacked([columns.keys for columns in read])}
+    return Columns(keys, _stacked([columns.fields for columns in read]), sum(counts))
+
+
+def _stacked(parts: Sequence[dict[str, pa.Array]]) -> dict[str, pa.Array]:
+    return {name: one_array(pa.chunked_array([part[name] for part in parts])) for name in parts[0]}
 
 
 def table_name(query: PeriodicAggregate, *items: Any) -> TableName:

@@ -97,9 +97,12 @@ class Reading:
 
     @cached_property
     def spans(self) -> tuple[Window, ...]:
-        """The windows to be scanned as of now: the window itself, or its sub-windows, the youngest first."""
+        """The windows to be scanned as of now: the window, or one for each of its lengths, or its sub-windows.
+
+        Sub-windows stand in order, the youngest first.
+        """
         if self.sub_window is None:
-            return (self.window.span,)
+            return tuple(part.span for part in self.window.parts)
         kind = RowWindow if isinstance(self.window, RowWindow) else TimeWindow
         steps = range(0, self.window.length, self.sub_window)
         return tuple(kind(self.sub_window, None, self.window.lag + step) for step in steps)

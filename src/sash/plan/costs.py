@@ -17,9 +17,9 @@ expiries, in the order in which they leave: one more sort of the window by expir
 announced tuples leave. The sorts grow faster than the other savings, so UPA is ahead over small windows and NT over
 large ones; below a selective condition, or without a negation, NT never is.
 
-The prices are least squares of relative errors over the table of docs/benchmarks.md (7 queries, 4 windows, 3
-strategies), by `papers/update_patterns/fit_costs.py`. Only their ratios matter; the total is right within a factor of
-two.
+The prices are least squares of relative errors over the times that `papers/update_patterns/run.py` measures (7 queries,
+4 windows, 3 strategies), by `papers/update_patterns/fit_costs.py`. Only their ratios matter; the total is right within
+a factor of two.
 """
 
 from __future__ import annotations

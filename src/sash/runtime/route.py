@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from sash.catalog import CLUSTER, Catalog, Route, StoredIndex, Stream, Table
 from sash.core.errors import NEEDS_KEEP, NEEDS_REGISTRATION, CqlError, NotSupportedError
 from sash.core.time import Micros, format_duration
-from sash.core.window import TimeWindow, Window
+from sash.core.window import MixedWindow, TimeWindow, Window
 from sash.panes import row_folds
 from sash.panes.answers import Finisher
 from sash.panes.partials import Partial
@@ -121,8 +121,10 @@ def _have_panes(body: BoundSelect | BoundSet) -> bool:
     """Whether panes answer a query that slides: an aggregate over one window, or the joined answers of such queries."""
     if isinstance(body, BoundSet) or is_own(body.output) or body.is_distinct or body.tests:
         return False
-    if any(source.window is not None and source.window.internal_at is not None for source in body.sources):
-        return False
+    for clause in (source.window for source in body.sources):
+        # Rows as of multiples of a time begin and end inside of any pane.
+        if clause is not None and (clause.internal_at is not None or isinstance(clause.window, MixedWindow)):
+            return False
     queries = [(source, source.relation) for source in body.sources if not isinstance(source.relation, Stream | Table)]
     streams = [source for source in body.sources if isinstance(source.relation, Stream)]
     for source, query in queries:

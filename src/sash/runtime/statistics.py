@@ -108,9 +108,8 @@ class GroupStatistics:
     refreshes: int = 0
     joint_cost: int = 0
     separate_cost: int = 0
-    # Live, with workers: executions whose window slid meanwhile, and how often a slide made one begin again.
+    # Live: executions in the cluster whose window slid meanwhile.
     beside_slides: int = 0
-    restarts: int = 0
 
     def executed(self, queries: Sequence[Sequence[Window]], pane: int) -> None:
         """Record that some queries were executed together; each is given by its windows."""

@@ -212,7 +212,7 @@ def _values(reading: Reading, kind: str, load: Load) -> float:
     panes = max(1, reading.window.length // load.pane)
     if kind in ("basic", CLUSTER):
         return (panes - 1) * load.rows_per_pane * components
-    return lookup_cost(kind, panes) * load.groups * components
+    return lookup_cost(kind, panes) * load.groups * components * len(reading.window.parts)
 
 
 def post_cost(leaves: Iterable[PeriodicAggregate], load: Load) -> float:

@@ -154,7 +154,7 @@ class Questions:
             return None if runtime.is_between(compiled) else look_up(compiled, runtime)
 
         while (answer := self._isolation.taking(take)) is None:
-            # The thread that moves the groups on may be waiting for workers, which need the processor.
+            # The thread that moves the groups on needs the processor.
             time.sleep(_AGAIN)
             check_question()
         return answer

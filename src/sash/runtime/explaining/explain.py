@@ -98,6 +98,8 @@ def explain(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind | None
     home = runtime.groups[active.home.name]
     for site in [_Site(active, runtime.groups[group.name]) for group in active.groups]:
         lines += _table_lines(site, stream)
+        if runtime.flies and site.choice.kind == CLUSTER_PANES:
+            lines.append("  live, slides do not wait for the job")
         if site.group.label in runtime.unreduced:
             part = f"{runtime.unreduced[site.group.label]:.0%}"
             lines.append(f"  note: these groups are {part} of the tuples; panes save little")
@@ -251,6 +253,9 @@ def _synopsis_lines(site: _Site) -> list[str]:
     lines += [f"  because {choice.reason}"] if choice.reason else []
     scanned = synopsis_kind(choice.kind) in SCANNED
     together = "in one scan" if scanned else "looked up together where windows are equal"
+    if (lengths := len(site.own[0].reading.window.parts)) > 1:
+        how = "in one scan as far as the longest" if scanned else "looked up one by one"
+        lines.append(f"  {lengths} lengths, {how}")
     lines.append(f"  read by {_names(site.mates)} too, {together}" if site.mates else "  its only reader")
     return [*lines, *_filter_lines(site)]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from sash.core.changes import UpdatePattern
-from sash.core.time import format_duration
+from sash.core.time import format_duration, to_datetime
 from sash.plan.continuous import (
     AUTO,
     NT,
@@ -97,12 +97,13 @@ def explain_continuous(decision: PlanDecision) -> str:
     if decision.group is not None:
         joins = explain_joins(decision.group.plan, decision.current, strategy)
         shared = [*_from_synopses(decision, decision.group), *explain_plan(decision.group.plan)[1:]]
-        return "\n".join([_title(plan), *shared, *joins])
+        return "\n".join([_title(plan), *shared, *joins, *_beginning(decision)])
     if isinstance(decision.query, SetQuery):
-        return "\n".join([_title(decision.written), *explain_sets(decision.query.asked, decision.mates)])
+        sets = explain_sets(decision.query.asked, decision.mates)
+        return "\n".join([_title(decision.written), *sets, *_beginning(decision)])
     joins = explain_joins(plan, decision.current, strategy)
     own = _own_join(decision)
-    why = [*_rewriting(decision), *_evaluation(decision), *own, *joins, *_execution(decision)]
+    why = [*_rewriting(decision), *_evaluation(decision), *own, *joins, *_execution(decision), *_beginning(decision)]
     return "\n".join([*explain_plan(plan), *why])
 
 
@@ -166,6 +167,15 @@ def _own_join(decision: PlanDecision) -> list[str]:
     if decision.execution in (AUTO, UPA) or joined_aggregate(decision.written) is None:
         return []
     return [f"One join for this query alone: SET EXECUTION {decision.execution} gives it its own plan"]
+
+
+def _beginning(decision: PlanDecision) -> list[str]:
+    """When a query that comes after its streams' first tuples has seen enough."""
+    if decision.late is None:
+        return []
+    known = decision.late.complete_from
+    when = "never complete" if known is None else f"complete as of {to_datetime(known).isoformat()} at the earliest"
+    return [f"Begins with empty windows, because its streams have begun: {when}"]
 
 
 # -- what was chosen, and why -----------------------------------------------------------------------------

@@ -134,6 +134,10 @@ class ActiveQuery:
         return not others or all(bound.group.is_complete(bound, now) for bound in others)
 
     @property
+    def reads_cluster(self) -> bool:
+        return any(bound.group.in_cluster for bound in self.readings)
+
+    @property
     def groups(self) -> list[PaneGroup]:
         """The groups that the query reads, each once."""
         return list({id(bound.group): bound.group for bound in self.readings}.values())

@@ -9,15 +9,16 @@ recorded when the panes are taken, and tables may be made while the group goes o
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
+from types import MappingProxyType
 
 import pyarrow as pa
 
-from sash.panes.ahead import ReadAhead
 from sash.panes.answers import Finisher, PendingTable
+from sash.panes.cluster_panes import ClusterPanes
 from sash.panes.pane_store import FAILURES, AnswerPart, PaneStore, PartFailure, PartIdentity, PartResult, needs_of
 from sash.panes.readers import Columns
 from sash.runtime.answers.answer import Answer
@@ -47,20 +48,15 @@ class _Wanted:
 
 
 class Execution:
-    """One joint execution. `tables` gives each query's answer; after `freeze` in any thread, as of then.
-
-    Or in two steps: `read_ahead` in any thread, then `follow` to a time that may be a pane later, then `tables`.
-    """
+    """One joint execution. `tables` gives each query's answer; after `freeze` in any thread, as of then."""
 
     def __init__(self, queries: list[ActiveQuery], as_of: int, outcome: AdvanceOutcome) -> None:
         self._queries = queries
         self._as_of = as_of
         self._outcome = outcome
-        # By the identity of the group: what queries want of it, its frozen panes, and the part of them that can be read
-        # before the time of the execution is known.
+        # By the identity of the group: what queries want of it, and its frozen panes.
         self._wanted = _by_group(queries)
         self._frozen: dict[int, PaneStore] = {}
-        self._ahead: dict[int, ReadAhead] = {}
         # Whole answers, answers of leaves, and columns of the readings of leaves, by the names of queries.
         self._whole: dict[str, pa.Table | PendingTable] = {}
         self._leaves: dict[tuple[str, int], pa.Table] = {}
@@ -68,43 +64,19 @@ class Execution:
         # Queries without an answer: the panes gave no result for some part of the query.
         self._silent: set[str] = set()
 
-    def freeze(self, build: bool = False) -> None:
+    def freeze(self, build: bool = False, files: Mapping[str, pa.Table] = MappingProxyType({})) -> None:
         """Take the current panes, so that groups may go on meanwhile. Substream filters are not used.
 
-        Lookups are made at once; `build`: build whatever they need.
+        Lookups are made at once; `build`: build whatever they need. `files`: of these groups, by label, take these
+        files, not the current ones.
         """
         for which, wanted in self._wanted.items():
             panes, needs = wanted.group.panes, needs_of(wanted.parts)
             panes.close(self._as_of)
-            read = self._ahead[which].needs if which in self._ahead else {}
             partials = dict.fromkeys(partial for some in needs.values() for partial in some)
-            left = {window: some for window, some in needs.items() if window not in read}
-            self._frozen[which] = panes.frozen(left, self._as_of, build, partials)
-
-    def plan_ahead(self) -> bool:
-        """After `freeze`: plan what can be read ahead; whether there is anything. All groups can do so, or none."""
-        for which, wanted in self._wanted.items():
-            ahead = self._frozen[which].ahead(wanted.parts, self._as_of, wanted.group.clock.length)
-            if ahead is None:
-                self._ahead.clear()
-                return False
-            if ahead.needs and not wanted.group.clock.coarse:
-                self._ahead[which] = ahead
-        return bool(self._ahead)
-
-    def read_ahead(self) -> None:
-        for ahead in self._ahead.values():
-            ahead.read()
-
-    def follow(self, as_of: int) -> bool:
-        """Freeze the rest as of a time; False if a pane that was read ahead has left its window."""
-        groups = {which: self._wanted[which].group for which in self._ahead}
-        if not all(ahead.follows(groups[which].panes.version, as_of) for which, ahead in self._ahead.items()):
-            return False
-        if as_of != self._as_of:
-            self._as_of = as_of
-            self.freeze(build=True)
-        return True
+            frozen = self._frozen[which] = panes.frozen(needs, self._as_of, build, partials)
+            if isinstance(frozen, ClusterPanes) and wanted.group.label in files:
+                frozen.load_files(files[wanted.group.label])
 
     def tables(self) -> Iterator[tuple[ActiveQuery, pa.Table | PendingTable]]:
         for which, wanted in self._wanted.items():
@@ -124,7 +96,7 @@ class Execution:
             # A group that runs behind has not closed the panes of this time yet.
             panes.close(self._as_of)
             wanted = self._unfiltered(wanted) if wanted.group.choices.filters else wanted
-        for number, found in panes.read(wanted.parts, self._as_of, self._ahead.get(which)):
+        for number, found in panes.read(wanted.parts, self._as_of):
             self._take(wanted.parts[number], wanted.askers[number], found, panes)
 
     def _unfiltered(self, wanted: _Wanted) -> _Wanted:
@@ -209,7 +181,7 @@ class JointAnswers:
 
     def __init__(self, queries: list[ActiveQuery], as_of: int, outcome: AdvanceOutcome) -> None:
         self._home = queries[0].home
-        self._queries = queries
+        self.queries = queries
         self.outcome = outcome
         # Queries that ask the same share a part of an execution, and so its table. A composition of several parts is
         # made for a leader, and its followers get the same table: by the name of the leader.
@@ -220,15 +192,12 @@ class JointAnswers:
         self._execution = Execution(queries, as_of, outcome)
         # The seconds of the execution.
         self.seconds = 0.0
-        self._look(as_of)
-
-    def _look(self, as_of: int) -> None:
         self.as_of = as_of
         self._moment = self._home.clock.moment(as_of)
         # Queries whose windows are equal, and known since the same time, are complete together.
         known: dict[tuple[object, ...], bool] = {}
         self._complete: dict[str, bool] = {}
-        for active in self._queries:
+        for active in self.queries:
             key = (active.name,) if active.spans is None else (*active.spans, active.readings[0].valid_from)
             complete = known.get(key)
             if complete is None:
@@ -240,30 +209,14 @@ class JointAnswers:
         """The event time of the answers."""
         return self._moment
 
-    def freeze(self) -> None:
-        """Take the current panes: from here on another thread may make the tables."""
-        self._execution.freeze(build=True)
-
-    def plan_ahead(self) -> bool:
-        """Whether some panes can be read before the time of the answers is known (see `panes.ahead`)."""
-        return self._execution.plan_ahead()
-
-    def read_ahead(self) -> None:
-        started = time.perf_counter()
-        self._execution.read_ahead()
-        self.seconds += time.perf_counter() - started
-
-    def follow(self, as_of: int) -> bool:
-        """Take the rest as of now; False: the panes that were read ahead are of no use."""
-        if not self._execution.follow(as_of):
-            return False
-        self._look(as_of)
-        return True
+    def freeze(self, files: Mapping[str, pa.Table] = MappingProxyType({})) -> None:
+        """Take the current panes, or some files: from here on another thread may make the tables."""
+        self._execution.freeze(True, files)
 
     def compute(self) -> list[Answer]:
         started = time.perf_counter()
         answers = list(self.answers())
-        self.seconds += time.perf_counter() - started
+        self.seconds = time.perf_counter() - started
         return answers
 
     def answers(self) -> Iterator[Answer]:

@@ -465,7 +465,7 @@ class Schedule:
             self.local.done(execution)
             taken.append(execution)
             # A scan for several groups at once costs less than one scan each, but it cannot be interrupted.
-            if one_by_one or early or not self.shares:
+            if one_by_one or early:
                 return taken
 
     def begin(self, now: int) -> list[ScheduledTask]:

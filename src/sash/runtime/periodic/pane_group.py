@@ -9,8 +9,9 @@ It makes no difference here which kind of store has the panes, or whether time c
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from sash.panes.cluster_panes import Cluster, ClusterPanes
 from sash.panes.pane_rows import PaneRows
 from sash.panes.pane_store import PaneStore
 from sash.panes.readings import Reading, TableName
+from sash.runtime.answers.answer import Answer
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading, Membership
 from sash.runtime.periodic.choices import Choices, synopsis_for
 from sash.runtime.periodic.group_schedule import Schedule, SchedulePlace
@@ -32,6 +34,9 @@ from sash.schedule import ScheduledTask
 from sash.sharing.choose import CLUSTER, Prices, post_cost
 from sash.sharing.groups import Need, PaneTable, compute_together, pane_table, share_state, similar
 from sash.sharing.rules import Decision
+
+if TYPE_CHECKING:
+    from sash.runtime.periodic.flight import Flight
 
 
 class PaneGroup:
@@ -61,6 +66,8 @@ class PaneGroup:
         self.calibration = Calibration()
         # How many executions have begun and are not committed (see `flight`): until then the tasks do not change.
         self.under_way = 0
+        # The execution in the cluster that the group does not wait for: its later deadlines wait.
+        self.flight: Flight | None = None
         self._is_trial = False
 
     def trial(self) -> PaneGroup:
@@ -309,7 +316,7 @@ class PaneGroup:
 
     def next_due(self, target: int) -> int | None:
         """When the next execution is due by a time: at the end of a pane. A late execution is due now."""
-        if self.clock.origin is None:
+        if self.clock.origin is None or self.flight is not None:
             return None
         due = self.schedule.local.next_due(max(target, self.clock.position))
         if due is None:
@@ -327,6 +334,26 @@ class PaneGroup:
         if not self.under_way and self.choices.look_again(self.panes):
             self.choose()
 
+    @property
+    def reads_cluster(self) -> bool:
+        """Whether its queries may read panes that are in the cluster."""
+        return any(group.in_cluster for group in (self, *self.links))
+
+    def land(self, active: Mapping[str, ActiveQuery], outcome: AdvanceOutcome) -> list[Answer]:
+        """Take the answers of its flight; files that only the flight needed may go."""
+        if self.flight is None:
+            # Nobody waits for its answers: it was not in the snapshot.
+            return []
+        answers, failed = self.flight.land(active)
+        self.flight = None
+        for name in failed:
+            self.unschedule(name)
+        outcome.failed |= failed
+        self._end_lifetimes(outcome)
+        for group in (self, *self.links):
+            group.expire()
+        return answers
+
     def take(self, early: bool, one_by_one: bool) -> list[ScheduledTask]:
         """The tasks to execute at this position."""
         return self.schedule.take(self.clock.position, early, one_by_one)
@@ -334,7 +361,8 @@ class PaneGroup:
     @property
     def is_stale(self) -> bool:
         """Whether panes have come since the last answer of a query that may be answered before it is due."""
-        return self.clock.has_closed and self.schedule.local.decide_early(self.clock.position) is not None
+        rests = self.flight is not None or not self.clock.has_closed
+        return not rests and self.schedule.local.decide_early(self.clock.position) is not None
 
     def catch_up(self, target: int, outcome: AdvanceOutcome) -> None:
         """Close panes up to a time, whatever is due."""
@@ -379,13 +407,15 @@ class PaneGroup:
 
     @property
     def oldest_asked(self) -> int:
-        """The oldest time as of which a query still needs an answer: a late SLIDE EXACTLY query's own."""
+        """The oldest time as of which a query still needs an answer: a late SLIDE EXACTLY query's own, a flight's."""
         late = self.schedule.local.late_exactly(self.clock.position)
-        return self.clock.position if late is None else late
+        asked = self.clock.position if late is None else late
+        return asked if self.flight is None else min(asked, self.flight.as_of)
 
     def _end_lifetimes(self, outcome: AdvanceOutcome) -> None:
+        flying = {} if self.flight is None else self.flight.queries
         for name in self.schedule.ended(self.clock.event_time(self.clock.position)):
-            if self.unschedule(name):
+            if name not in flying and self.unschedule(name):
                 outcome.ended.append(name)
 
     def awake(self, execution: ScheduledTask) -> list[ActiveQuery]:

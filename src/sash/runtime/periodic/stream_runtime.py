@@ -12,7 +12,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -29,10 +28,10 @@ from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.observed import RateMeter
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading
-from sash.runtime.periodic.advance import Advance, Execute, ServiceResult
-from sash.runtime.periodic.beside import Beside, SlideRules
+from sash.runtime.periodic.advance import Advance, ServiceResult
+from sash.runtime.periodic.beside import BesideAgain
 from sash.runtime.periodic.executor import JointAnswers
-from sash.runtime.periodic.flight import PaneHistory
+from sash.runtime.periodic.flight import Flight, Launch
 from sash.runtime.periodic.jumped import NOTHING, warn_of_jumps
 from sash.runtime.periodic.pace import UNHURRIED, Pace
 from sash.runtime.periodic.pane_group import PaneGroup
@@ -40,7 +39,7 @@ from sash.runtime.records.journal import GroupService, JumpedTuples
 from sash.runtime.settings import Settings
 from sash.runtime.statistics import StreamStatistics
 from sash.runtime.work import Covers, WorkMeter
-from sash.schedule import SharedTime
+from sash.schedule import ScheduledTask, SharedTime
 from sash.sharing.choose import Prices
 from sash.sharing.groups import PaneTable
 
@@ -77,24 +76,16 @@ class StreamRuntime:
     """One stream: its watermark and its groups of queries, by pane table."""
 
     def __init__(
-        self,
-        stream: Stream,
-        settings: Settings,
-        pause: Callable[[], None] = lambda: None,
-        level: str = "serial",
-        away: Callable[[], AbstractContextManager[None]] = nullcontext,
+        self, stream: Stream, settings: Settings, pause: Callable[[], None] = lambda: None, flies: bool = False
     ) -> None:
-        """`pause` is called between executions, `away` while executions are under way: others may read the windows.
+        """`pause` is called between executions: others may read the windows.
 
-        `level`: how executions of a hurried advance and slides interact, if there are workers.
+        `flies`: a hurried advance does not wait for executions over panes in the cluster.
         """
         self.stream = stream
         self.settings = settings
         self._pause = pause
-        self._level = level
-        self._away = away
-        # For debugging: records what executions beside slides do to the panes of some group.
-        self.history: PaneHistory | None = None
+        self.flies = flies
         self._shares = SharedTime()
         self._advancing = False
         # Whether a group that has become too large goes to the cluster.
@@ -125,7 +116,7 @@ class StreamRuntime:
 
     def trial(self, tables: Iterable[TableName]) -> StreamRuntime:
         """A runtime with copies of some groups, for trials with other queries."""
-        other = StreamRuntime(self.stream, self.settings)
+        other = StreamRuntime(self.stream, self.settings, flies=self.flies)
         known = {name: self.groups.get(name) or PaneGroup(name, self.stream, self.settings) for name in tables}
         other.groups = {name: group.trial() for name, group in known.items()}
         readers = {name for group in other.groups.values() for name, _ in group.members.readers}
@@ -387,7 +378,8 @@ class StreamRuntime:
             self._shares.set_weight(group.label, group.schedule.weight)
         execute = functools.partial(self.execute, pace.hurries)
         ends = [targets[group.name] for group in groups]
-        advance = self._advance_of(pace, groups, ends, execute, progress.outcome)
+        kind = Advance if pace.services is None else BesideAgain
+        advance = kind(groups, ends, execute, progress.outcome, self._pause, _depart, self.flies)
         if pace.services is not None:
             advance.repeat(pace.services[by_rows])
         else:
@@ -397,20 +389,40 @@ class StreamRuntime:
         progress.answers += advance.answers
         return advance
 
-    def _advance_of(
-        self, pace: Pace, groups: list[PaneGroup], ends: list[int], execute: Execute, outcome: AdvanceOutcome
-    ) -> Advance:
-        """Live, executions may run beside slides; recovery repeats such an advance in the same way."""
-        workers, level = self.settings.workers, self._level
-        if pace.services is not None or (pace.hurries and workers > 1 and level != "serial"):
-            rules = SlideRules(level, self._away, self.history)
-            return Beside(groups, ends, execute, outcome, self._pause, workers, rules)
-        return Advance(groups, ends, execute, outcome, self._pause, workers)
+    # -- executions beside micro-batches ---------------------------------------------------------------
+
+    @property
+    def flights(self) -> list[Flight]:
+        return [group.flight for group in self.ordered() if group.flight is not None]
+
+    def start_flights(self, launch: Launch) -> None:
+        for flight in self.flights:
+            flight.start(launch, self.active)
+
+    def landing(self) -> list[int]:
+        """The places of the groups whose flights can land."""
+        groups = enumerate(self.ordered())
+        return [place for place, group in groups if group.flight is not None and group.flight.is_done]
+
+    def land(self, places: Iterable[int]) -> Progress:
+        """Land the flights of some groups. Their outcome takes effect when it is concluded."""
+        progress = Progress()
+        for place in places:
+            progress.answers += self.ordered()[place].land(self.active, progress.outcome)
+        return progress
+
+    def conclude(self, landed: Progress, progress: Progress) -> Progress:
+        """All that an epoch gave: its landed flights, and its advance."""
+        progress.answers[:] = sorted([*landed.answers, *progress.answers], key=attrgetter("as_of"))
+        progress.outcome.failed |= landed.outcome.failed
+        progress.outcome.ended += landed.outcome.ended
+        self.change([*landed.outcome.failed, *landed.outcome.ended], ())
+        return progress
 
     # -- answering -------------------------------------------------------------------------------------
 
     def execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: ServiceResult) -> float:
-        """Answer queries of one group as of one time. Called from several threads at once, for different groups."""
+        """Answer queries of one group as of one time."""
         group, started = queries[0].home, time.perf_counter()
         served.answers.extend(self._answers(queries, as_of, served.outcome))
         took = time.perf_counter() - started
@@ -510,6 +522,15 @@ class StreamRuntime:
                 )  # fmt: skip
             if ratio > _REDUCTION or group.label in self.unreduced:
                 self.unreduced[group.label] = ratio
+
+
+def _depart(group: PaneGroup, executions: list[ScheduledTask], queries: list[list[ActiveQuery]]) -> None:
+    jobs = [each for each in queries if each]
+    if group.schedule.shares:
+        jobs = [[active for job in jobs for active in job]]
+    for job in jobs:
+        group.statistics.executed([active.compiled.windows for active in job], group.clock.length)
+    group.flight = Flight(group, jobs, executions[0].as_of, executions)
 
 
 def newest_common(active: ActiveQuery) -> int | None:

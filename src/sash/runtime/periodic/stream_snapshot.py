@@ -19,9 +19,10 @@ from sash.panes.readings import TableName
 from sash.plan.expressions import RowExpression
 from sash.runtime.compiler import compile_query
 from sash.runtime.periodic.active import ActiveQuery
+from sash.runtime.periodic.flight import Flight
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.periodic.stream_runtime import StreamRuntime
-from sash.runtime.records.journal import SavedPaneGroup, SavedQuery, SavedRuntime
+from sash.runtime.records.journal import SavedFlight, SavedPaneGroup, SavedQuery, SavedRuntime
 
 
 def save(runtime: StreamRuntime) -> SavedRuntime:
@@ -34,7 +35,7 @@ def save(runtime: StreamRuntime) -> SavedRuntime:
         waiting=runtime.waiting,
         queries={name: _saved_query(active) for name, active in runtime.active.items()},
         statistics=runtime.statistics,
-        groups=[_saved_group(group) for group in groups],
+        groups=[_saved_group(group, runtime) for group in groups],
         tables=[group.panes.to_table() for group in groups],
     )
 
@@ -50,7 +51,7 @@ def _saved_query(active: ActiveQuery) -> SavedQuery:
     )
 
 
-def _saved_group(group: PaneGroup) -> SavedPaneGroup:
+def _saved_group(group: PaneGroup, runtime: StreamRuntime) -> SavedPaneGroup:
     return SavedPaneGroup(
         name=_saved_name(group.name),
         in_cluster=group.in_cluster,
@@ -67,6 +68,7 @@ def _saved_group(group: PaneGroup) -> SavedPaneGroup:
         prices=group.schedule.prices,
         judgement=group.choices.save(),
         statistics=group.statistics,
+        flight=None if group.flight is None else group.flight.save(runtime.active),
     )
 
 
@@ -116,6 +118,13 @@ def load(runtime: StreamRuntime, saved: SavedRuntime) -> None:
         _load_group(group, each, table)
     for name, active in runtime.active.items():
         _load_query(active, saved.queries[name])
+    for each in saved.groups:
+        if each.flight is not None:
+            by_name[json.dumps(each.name)].flight = _flight(by_name[json.dumps(each.name)], each.flight, runtime)
+
+
+def _flight(group: PaneGroup, saved: SavedFlight, runtime: StreamRuntime) -> Flight:
+    return Flight(group, [[runtime.active[name] for name in saved.queries]], saved.as_of, later=saved.later)
 
 
 def _load_query(active: ActiveQuery, saved: SavedQuery) -> None:

@@ -215,9 +215,13 @@ class JumpedTuples(NamedTuple):
 
 
 class ServiceStep(StrEnum):
-    """The kind of a service: a whole one, or one step of an execution beside slides (periodic/beside.py)."""
+    """A whole service, or one whose execution flies (periodic/flight.py).
+
+    In a log of an earlier version: one step of an execution beside slides (periodic/beside.py).
+    """
 
     WHOLE = "whole"
+    FLY = "fly"
     BEGIN = "begin"
     SLIDE = "slide"
     COMMIT = "commit"
@@ -256,6 +260,7 @@ class StreamEntry:
 
     `failed` has queries, by serial number, whose expressions have failed in Spark, and why. For row-based windows,
     `counted` are the partials of tuples that got their numbers, and `pending` the tuples that have no number yet.
+    First the flights of the groups at the places `landed` have landed.
     """
 
     kind: ClassVar[str]
@@ -266,13 +271,14 @@ class StreamEntry:
     cluster: ClusterChanges = field(default_factory=ClusterChanges, metadata=_FLAT)
     counted: pa.Table | None = field(default=None, metadata=_table("counted"))
     pending: pa.Table | None = field(default=None, metadata=_table("pending"))
+    landed: list[int] | None = None
 
     def record(self) -> Entry:
         return Entry(self.kind, self.epoch, self.version, _facts(self), _tables(self))
 
     @staticmethod
     def read(entry: Entry) -> StreamEntry:
-        kind = next(each for each in (BatchEntry, HeartbeatEntry, EndEntry) if each.kind == entry.kind)
+        kind = next(each for each in (BatchEntry, HeartbeatEntry, EndEntry, LandingEntry) if each.kind == entry.kind)
         return _read(kind, entry.facts, entry.tables, epoch=entry.epoch, version=entry.version)
 
 
@@ -313,6 +319,13 @@ class EndEntry(StreamEntry):
     kind = "end"
 
 
+@dataclass(frozen=True, kw_only=True)
+class LandingEntry(StreamEntry):
+    """Flights have landed between two micro-batches; nothing else happened."""
+
+    kind = "landing"
+
+
 @dataclass(frozen=True)
 class SavedQuery:
     """A periodic query. `valid_from` and `covered` have an item per reading; a cover is written as its conditions."""
@@ -323,6 +336,15 @@ class SavedQuery:
     lateness: int
     valid_from: list[int | None]
     covered: list[list[Any] | None]
+
+
+@dataclass(frozen=True)
+class SavedFlight:
+    """An execution that has not landed. `later` has the files, by group, that have come since for its panes."""
+
+    as_of: int
+    queries: list[str]
+    later: dict[str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -344,6 +366,7 @@ class SavedPaneGroup:
     prices: Prices
     judgement: list[float]
     statistics: GroupStatistics
+    flight: SavedFlight | None = None
 
 
 @dataclass(frozen=True)
@@ -444,6 +467,8 @@ class PlanProgress:
     # The serial numbers of queries that have had an answer. An entry has them only if they differ from the entry
     # before; earlier checkpoints do not have them.
     answered: list[int] | None = None
+    # When the lives of queries with a LIFETIME end, by their serial numbers.
+    lives: dict[str, Micros] = field(default_factory=dict)
 
     def since(self, before: PlanProgress) -> PlanProgress:
         """The part of the progress that an entry writes after another one."""
@@ -464,12 +489,17 @@ class PlanProgress:
             ended=list(self.ended),
             missed=dict(self.missed),
             begun=dict(self.begun),
+            lives=dict(self.lives),
         )
 
     def complete_from(self, needed: Iterable[Reach]) -> Micros | None:
         """The first time as of which answers with this reach are complete."""
         since = {name: each.since for name, each in self.begun.items() if each.since is not None}
         return complete_from(needed, since, [name for name, each in self.begun.items() if each.missed is None])
+
+    def is_over(self, serial: int, instant: Micros) -> bool:
+        """Whether an instant is after the life of a query."""
+        return instant > self.lives.get(str(serial), instant)
 
     @property
     def begins(self) -> Micros | None:

@@ -68,6 +68,9 @@ class RunningStream:
         self.error: SashError | None = None
         self.stopping = False
         self._batch_thread: int | None = None
+        # Told, on the thread of a flight, that landing it has failed.
+        self.on_failure: Callable[[Exception], None] = lambda error: None
+        panes.on_landing = self._land
 
     def _new_load(self) -> LiveLoad:
         return LiveLoad(self.stream.name, self.runtime.statistics, self.stream.shed or 1)
@@ -256,6 +259,24 @@ class RunningStream:
             with self._lock, self._working():
                 self.panes.finish(self.stream.name)
                 self.advance_feeds(ended=True)
+
+    def _land(self) -> None:
+        """On the thread of a flight that can land: land it, unless a micro-batch or a stop has done so meanwhile."""
+        try:
+            with self._lock:
+                if not self.stopping:
+                    self._land_between_batches(wait=False)
+        except Exception as error:
+            self.on_failure(error)
+
+    def end_flights(self) -> None:
+        """Wait for the executions beside micro-batches, and take their answers."""
+        with self._lock:
+            self._land_between_batches(wait=True)
+
+    def _land_between_batches(self, wait: bool) -> None:
+        with self._working(), written_together():
+            self.panes.land(wait)
 
     def finish_if_idle(self, tuples: int) -> bool:
         """IDLE AFTER: the end of input for now, unless more tuples than these have come meanwhile."""
