@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papers import out_directory
+from papers.frequent.algorithm6 import FrequentItems
 from papers.frequent.tcp_trace import SOURCES, tcp_trace
-from sash.panes.frequent import FrequentItems
 
 WINDOW = 100_000
 SUB_WINDOWS = (20, 100, 500)

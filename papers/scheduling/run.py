@@ -125,7 +125,7 @@ class WallClock(SystemClock):
         time.sleep(seconds)
 
 
-class ProcessorClock:
+class ProcessorClock(SystemClock):
     """The time that this process computes, and the time that it would have waited: other programs do not count."""
 
     def __init__(self) -> None:
@@ -177,8 +177,8 @@ class Shelves:
             for place, rows, _ in batch.lanes:
                 if place == number:
                     synopsis.absorb(rows)
-            assert group.cluster_panes is not None
-            group.cluster_panes.bring(self._put(stored_rows(synopsis)))
+            assert group.filed_panes is not None
+            group.filed_panes.bring(self._put(stored_rows(synopsis)))
 
     def _put(self, rows: pa.Table) -> pa.Table:
         ends, found = np.asarray(rows["end"]), []

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sash.core.errors import CatalogError, nearest
 from sash.core.time import SECOND, Micros
+from sash.core.user_aggregate import UserAggregate
 
 # Where tuples may be stored.
 MEMORY, CLUSTER = "memory", "cluster"
@@ -65,6 +66,10 @@ def one_in(part: str) -> int:
     return fraction.denominator
 
 
+# TIMESTAMP ARRIVAL: the name of the column that such a stream gets.
+ARRIVAL = "arrival"
+
+
 @dataclass(frozen=True)
 class Stream(RelationColumns):
     """A stream as CREATE STREAM or `create_stream` declares it. All durations in microseconds.
@@ -73,7 +78,8 @@ class Stream(RelationColumns):
     driver's memory, or in the cluster. `shed`: under overload one tuple in so many may be kept; None: all are, always.
     `shed_approx`: also for queries whose answers cannot be scaled. `max_jump` is how far ahead of all others a tuple
     may be; None: as far as it likes. `inferred`: the columns are the source's own, none were declared. `serial` is the
-    catalog's version that it came with.
+    catalog's version that it came with. `implicit`: the timestamp is that of a tuple's arrival, in the last column,
+    which the source does not have.
     """
 
     name: str
@@ -93,11 +99,17 @@ class Stream(RelationColumns):
     source: Source | None = None
     inferred: bool = False
     serial: int = 0
+    implicit: bool = False
 
     @property
     def declared(self) -> pa.Schema | None:
         """The columns to ask a source for; None if the source has its own."""
-        return None if self.inferred else self.schema
+        return None if self.inferred else self.source_schema
+
+    @property
+    def source_schema(self) -> pa.Schema:
+        """The columns that the source has."""
+        return pa.schema(list(self.schema)[:-1]) if self.implicit else self.schema
 
     @property
     def directory(self) -> str:
@@ -186,7 +198,7 @@ class RegisteredQuery:
     `execution` is the strategy of a continuous query, and `measurements` (kind, name, number) are the statistics of
     its streams when its plan was chosen: a restart comes to the same plan, whatever the statistics are then. `lazy`:
     the plan is evaluated at the multiples of SLIDE alone. `state` is the directory of its plan's state
-    (runtime/continuous/plans.py).
+    (runtime/continuous/plans.py). `aggregates` are the aggregates of the program that it calls.
     """
 
     name: str
@@ -203,6 +215,7 @@ class RegisteredQuery:
     state: str = ""
     route: Route = Route.PANES
     lazy: bool = False
+    aggregates: tuple[str, ...] = ()
 
     @property
     def is_continuous(self) -> bool:
@@ -224,6 +237,8 @@ class Catalog:
         self._queries: dict[str, RegisteredQuery] = {}
         self._archives: dict[str, DeclaredArchive] = {}
         self.indexes: list[StoredIndex] = []
+        # By lower-case name. The functions are the program's, so no checkpoint has them.
+        self.aggregates: dict[str, UserAggregate] = {}
 
     @property
     def archives(self) -> list[DeclaredArchive]:

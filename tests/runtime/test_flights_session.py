@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import sash
 import sash.storage.epochs
 from sash.core.clock import ManualClock
 from sash.core.errors import SashError
@@ -246,3 +247,8 @@ def test_a_subscriber_may_stop_the_session_from_a_landing(jobs: Jobs, tmp_path: 
         session.wait_for(1)
         session.running.end_flights()
         assert inside and all(inside)
+
+
+def test_workers_have_no_effect_any_more() -> None:
+    with pytest.warns(FutureWarning, match="workers has no effect"), sash.connect(workers=2) as session:
+        assert not hasattr(session._shared.settings, "workers")

@@ -30,6 +30,7 @@ QUERIES = {
     "new_restored": f"Istream-restore({THREE})",
     "gone": f"Dstream({TWO})",
     "chain": CHAIN,
+    "rows": "SELECT s.v, t.v AS w FROM s [ROWS 5 SLIDE 3 sec], t [RANGE 4 sec SLIDE 3 sec] WHERE s.k = t.k",
 }
 
 

@@ -274,3 +274,12 @@ def test_the_openapi_page_needs_nobody_else(client: TestClient) -> None:
 def test_the_front_is_the_page(client: TestClient) -> None:
     front = client.get("/")
     assert front.status_code == 200 and "Queries · Sash" in front.text
+
+
+def test_a_request_does_not_reach_python_functions(client: TestClient, session: SparklessSession) -> None:
+    session.create_aggregate("size", 0, len, sum, lambda p: p[0])
+    text = "SELECT `Size` (v) AS n FROM s [WINDOW 10 sec SLIDE 5 sec]"
+    for path, body in (("queries", {"name": "q", "text": text}), ("query", {"text": text.replace(" SLIDE 5 sec", "")})):
+        refused = client.post(f"/api/{path}", json=body)
+        assert refused.status_code == 400 and "the aggregate 'size' runs Python functions" in refused.text
+    session.register(text, "q")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -47,14 +48,23 @@ def _pane_rows(connection: duckdb.DuckDBPyConnection, stream: Stream, table: Pan
     key_columns = [_cast(result[f"k{i}"], key.type) for i, key in enumerate(table.keys)]
     lifted: dict[Partial, list[pa.Array]] = {}
     for i, (partial, each) in enumerate(columns):
-        lifted.setdefault(partial, []).append(_cast(result[f"c{i}"], _type(each)))
+        lifted.setdefault(partial, []).append(_lifted(result[f"c{i}"], each))
     ends = np.asarray(result["pane"], dtype=np.int64)
     latest = np.asarray(result["latest"], dtype=np.int64)
     return PaneRows(s, ends, key_columns, lifted, latest), np.asarray(result["n"], dtype=np.int64)
 
 
+def _lifted(column: pa.ChunkedArray, lifted: LiftedColumn) -> pa.Array:
+    if lifted.user is None:
+        return _cast(column, _type(lifted))
+    collected = [[value for value in values or [] if value is not None] for values in column.to_pylist()]
+    return lifted.user(pa.array(collected, pa.list_(lifted.type)))
+
+
 def _text(partial: Partial, lifted: LiftedColumn) -> str:
     argument = re.sub(r"\b(\d+)L\b", r"\1", lifted.argument)
+    if lifted.user is not None:
+        lifted = replace(lifted, function="list")
     filtered = "" if partial.predicate is None else f" FILTER (WHERE {partial.predicate.sql})"
     return f"{lifted.function}({argument}){filtered}"
 

@@ -2,7 +2,7 @@
 
 The panes stay: they are the history from which any other synopsis is built, so the choice may change with the
 workload and nothing is lost. An accelerator holds, per component of a partial, one shared synopsis (see `intervals`)
-over the same panes, each pane a vector over groups:
+over the same panes, each pane a vector over groups; a program's own aggregate has one for all its components:
 
     panes        | 1 | 2 | 3 |   | 5 |          4 had no tuples: a vector of identities
     positions    | 1 | 2 | 3 | 4 | 5 |
@@ -12,17 +12,19 @@ A lookup feeds it. It is built anew when panes were revised or groups got new co
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sash.core.window import Window
 from sash.expr.value_codes import Codes
-from sash.panes.accumulator import FOLDS, Accumulator, Block, BlockWindow, RankedValues
+from sash.panes.accumulator import Accumulator, Block, BlockWindow, RankedValues
 from sash.panes.intervals import SYNOPSES
-from sash.panes.intervals.synopsis import SharedSynopsis
+from sash.panes.intervals.running_functions import RunningFunctions
 from sash.panes.pane_ring import PaneRing
-from sash.panes.partials import Combine, Partial
+from sash.panes.partials import Combine, Component, Partial
 
 # Room for new groups, so that a synopsis is not copied for each of them.
 _ROOM = 1.5
@@ -48,9 +50,33 @@ def refusal(kind: str, partial: Partial) -> str | None:
         return None
     if partial.ranked:
         return f"{partial.kind.upper()} of {partial.type} compares values through a dictionary"
+    if partial.user is not None and kind == "running":
+        return None if partial.invertible else f"the aggregate '{partial.kind}' has no invert"
     if partial.combine not in (Combine.ADD, Combine.MIN, Combine.MAX):
         return f"{_NAMES.get(partial.kind, partial.kind.upper())} combines more than one number at a time"
     return next((why for dtype in partial.dtypes if (why := SYNOPSES[kind].refuse(partial.combine, dtype))), None)
+
+
+class ComponentSynopses:
+    """One synopsis for each component of a partial, with the interface of `RunningFunctions`."""
+
+    def __init__(self, kind: str, capacity: int, groups: int, partial: Partial, widths: Sequence[int]) -> None:
+        make = SYNOPSES[kind]
+        self._synopses = [make(capacity, groups, partial.combine, dtype, widths) for dtype in partial.dtypes]
+
+    def extend(self, values: list[Component]) -> None:
+        for synopsis, rows in zip(self._synopses, values, strict=True):
+            synopsis.extend(rows)
+
+    def lookup_many(self, lefts: ArrayLike, rights: ArrayLike) -> list[Component]:
+        return [synopsis.lookup_many(lefts, rights) for synopsis in self._synopses]
+
+    def lookup_groups(self, left: int, right: int, groups: Codes) -> list[Component]:
+        return [synopsis.lookup_groups(left, right, groups) for synopsis in self._synopses]
+
+    def grow_groups(self, groups: int) -> None:
+        for synopsis in self._synopses:
+            synopsis.grow_groups(groups)
 
 
 class Accelerator:
@@ -63,7 +89,7 @@ class Accelerator:
         self.partials = frozenset(partials)
         self._capacity = max(window.reach for window in self.windows) // length + 1
         self._widths = sorted({window.length // length for window in self.windows})
-        self._synopses: dict[tuple[Partial, int], SharedSynopsis] = {}
+        self._synopses: dict[Partial, ComponentSynopses | RunningFunctions] = {}
         self.groups = 0
         # The end of the pane before position 1, the end of the last pane fed, and how many positions have no pane.
         self._base = self._last = self._missing = 0
@@ -122,16 +148,17 @@ class Accelerator:
         self._missing = (first - self._base) // self.length
         self._from_beginning = ring.position(first) == 0
         self.groups = max(1, int(groups * _ROOM))
-        self._synopses = {
-            (partial, i): SYNOPSES[self.kind](self._capacity, self.groups, partial.combine, dtype, self._widths)
-            for partial in self.partials
-            for i, dtype in enumerate(partial.dtypes)
-        }
-        for (partial, i), synopsis in self._synopses.items():
-            nothing = np.full((_FED_TOGETHER, self.groups), partial.identity(), dtype=partial.dtypes[i])
+        self._synopses = {partial: self._made(partial) for partial in self.partials}
+        for partial, synopsis in self._synopses.items():
+            nothing = _nothing(partial, (_FED_TOGETHER, self.groups))
             for left in range(self._missing, 0, -_FED_TOGETHER):
-                synopsis.extend(nothing[: min(left, _FED_TOGETHER)])
+                synopsis.extend([rows[: min(left, _FED_TOGETHER)] for rows in nothing])
         self._last = first
+
+    def _made(self, partial: Partial) -> ComponentSynopses | RunningFunctions:
+        if partial.user is not None:
+            return RunningFunctions(self._capacity, self.groups, partial)
+        return ComponentSynopses(self.kind, self._capacity, self.groups, partial, self._widths)
 
     def _first_regular(self, ring: PaneRing, now: int) -> int:
         """Since when all panes have this length, as far back as windows reach."""
@@ -150,10 +177,10 @@ class Accelerator:
         sizes = np.diff(starts[: len(spans) + 1])
         pane = np.repeat(np.array([(end - self._last) // self.length - 1 for _, end in spans], dtype=np.int64), sizes)
         places = pane * self.groups + ring.codes(first, last)
-        for (partial, i), synopsis in self._synopses.items():
-            rows = np.full(count * self.groups, partial.identity(), dtype=partial.dtypes[i])
-            FOLDS[partial.combine](places, ring.column((partial, i), first, last), rows)
-            synopsis.extend(rows.reshape(count, self.groups))
+        for partial, synopsis in self._synopses.items():
+            fed = Accumulator(count * self.groups, (partial,), {})
+            fed.fold((partial,), places, functools.partial(ring.column, first=first, last=last))
+            synopsis.extend([fed.slots[partial, i].reshape(count, -1) for i in range(len(partial.dtypes))])
         self._last = until
 
     # -- answering -----------------------------------------------------------------------------------
@@ -173,8 +200,7 @@ class Accelerator:
             return None
         accumulator = Accumulator(len(codes), (), ranked)
         for partial in partials:
-            for i in range(len(partial.dtypes)):
-                found = self._synopses[partial, i].lookup_groups(max(left, 1), max(right, 0), codes)
+            for i, found in enumerate(self._synopses[partial].lookup_groups(max(left, 1), max(right, 0), codes)):
                 accumulator.slots[partial, i] = found
         return accumulator
 
@@ -187,7 +213,12 @@ class Accelerator:
         if min(lefts) <= self._missing and not self._from_beginning:
             return None
         block = Block(groups)
-        for (partial, i), synopsis in self._synopses.items():
-            found = synopsis.lookup_many(np.maximum(lefts, 1), np.full(len(lefts), max(right, 0)))
-            block.slots[partial, i] = np.ascontiguousarray(found[:, :groups])
+        for partial, synopsis in self._synopses.items():
+            parts = synopsis.lookup_many(np.maximum(lefts, 1), np.full(len(lefts), max(right, 0)))
+            for i, found in enumerate(parts):
+                block.slots[partial, i] = np.ascontiguousarray(found[:, :groups])
         return [BlockWindow(block, i, ranked) for i in range(len(windows))]
+
+
+def _nothing(partial: Partial, shape: tuple[int, int]) -> list[Component]:
+    return [np.full(shape, partial.identity(i), dtype=dtype) for i, dtype in enumerate(partial.dtypes)]

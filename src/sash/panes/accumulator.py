@@ -6,6 +6,7 @@ hold the combine's identity at first.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -118,6 +119,25 @@ def kernel_scan_max(codes: Any, values: Any, cuts: Any, out: Any) -> None:
         kernel_max(codes[cuts[i + 1] : cuts[i]], values[cuts[i + 1] : cuts[i]], out[i])
 
 
+def fold_function(partial: Partial, codes: Codes, rows: list[Component], accumulators: list[Component]) -> None:
+    """Fold rows by a program's own combine: a call for all groups, and one for each doubling of the rows of a group."""
+    assert partial.user is not None
+    combine = functools.partial(partial.user.combined_or_failed, partial.signature)
+    order = np.argsort(codes, kind="stable")
+    codes, values = codes[order], np.stack(rows)[:, order]
+    while True:
+        starts = np.flatnonzero(np.diff(codes, prepend=-1))
+        if len(starts) == len(codes):
+            break
+        places = np.arange(len(codes)) - np.repeat(starts, np.diff(starts, append=len(codes)))
+        second = np.flatnonzero(places % 2)
+        values[:, second - 1] = combine(values[:, second - 1], values[:, second])
+        codes, values = codes[places % 2 == 0], values[:, places % 2 == 0]
+    found = combine(np.stack([accumulator[codes] for accumulator in accumulators]), values)
+    for accumulator, component in zip(accumulators, found, strict=True):
+        accumulator[codes] = component
+
+
 SCANS: dict[Combine, Any] = {
     Combine.ADD: kernel_scan_add,
     Combine.MIN: kernel_scan_min,
@@ -203,7 +223,7 @@ class Accumulator:
                 self._unions[partial] = Unions(SKETCHES[partial.kind], size)
                 continue
             for i, dtype in enumerate(partial.dtypes):
-                self.slots[partial, i] = np.full(size, partial.identity(), dtype=dtype)
+                self.slots[partial, i] = np.full(size, partial.identity(i), dtype=dtype)
             if partial.combine is Combine.MOMENTS:
                 self._counts[partial] = np.zeros(size, dtype=np.int64)
 
@@ -220,6 +240,10 @@ class Accumulator:
                 continue
             if partial.combine is Combine.UNION:
                 self._unions[partial].add(codes, column((partial, 0)))
+                continue
+            if partial.user is not None:
+                slots = [(partial, i) for i in range(len(partial.dtypes))]
+                fold_function(partial, codes, [*map(column, slots)], [self.slots[slot] for slot in slots])
                 continue
             kernel = FOLDS[partial.combine]
             for i in range(len(partial.dtypes)):
@@ -311,7 +335,7 @@ def scan(needs: Sequence[Sequence[Partial]], rows: ScanRows) -> Iterator[Accumul
     for partial, count in windows.items():
         if partial.combine is Combine.UNION:
             continue
-        fill = _scan_moments if partial.combine is Combine.MOMENTS else _scan_components
+        fill = _scan_components if partial.combine in SCANS else _scan_by_windows
         for place, out in enumerate(fill(partial, rows, rows.cuts[: count + 1])):
             block.slots[partial, place] = out
     unions = {p: Unions(SKETCHES[p.kind], rows.groups) for p in windows if p.combine is Combine.UNION}
@@ -341,15 +365,15 @@ def _scan_components(partial: Partial, rows: ScanRows, cuts: NDArray[np.int64]) 
     return filled
 
 
-def _scan_moments(partial: Partial, rows: ScanRows, cuts: NDArray[np.int64]) -> list[Component]:
-    """Moments are rarer than sums, so they are scanned window by window, each on a copy of the one before."""
+def _scan_by_windows(partial: Partial, rows: ScanRows, cuts: NDArray[np.int64]) -> list[Component]:
+    """Scan window by window, each on a copy of the one before: moments, which are rarer than sums, and functions."""
     accumulator = Accumulator(rows.groups, (partial,), rows.ranked)
     copies = []
     for low, high in zip(cuts[1:].tolist(), cuts[:-1].tolist(), strict=True):
         between = slice(low, high)
         accumulator.fold((partial,), rows.codes[between], lambda slot, part=between: rows.column(slot)[part])  # type: ignore[misc]
-        copies.append([accumulator.slots[partial, i].copy() for i in (0, 1)])
-    return [np.stack([copy[i] for copy in copies]) for i in (0, 1)]
+        copies.append([accumulator.slots[partial, i].copy() for i in range(len(partial.dtypes))])
+    return [np.stack(component) for component in zip(*copies, strict=True)]
 
 
 def counted(partial: Partial) -> Partial:

@@ -21,7 +21,7 @@ from sash.core.window import WINDOW_LENGTH, ElasticWindow
 from sash.expr.evaluate import evaluate
 from sash.expr.value_codes import Codes, KeyDictionary, one_array
 from sash.panes.accumulator import Accumulator
-from sash.panes.aggregates import AGGREGATES, HOLISTIC
+from sash.panes.aggregates import HOLISTIC
 from sash.panes.aggregates.item_lists import ITEM_LISTS
 from sash.panes.filters import SubstreamFilter, substream_filter
 from sash.panes.partials import Partial
@@ -36,7 +36,7 @@ def readers_of(query: PeriodicAggregate) -> tuple[Reader, ...]:
     """The readers of one query. The first one's groups are the answer's."""
     if query.items is not None:
         return (ITEM_LISTS[query.items.function](query),)
-    plain = tuple(call for call in query.calls if call.function in AGGREGATES)
+    plain = tuple(call for call in query.calls if call.function not in HOLISTIC)
     by_item: dict[Any, list[AggregateCall]] = {}
     for call in query.calls:
         if call.function in HOLISTIC:

@@ -80,7 +80,7 @@ class BasicIntervalSynopsis(PaneStore):
             if partial.ranked:
                 self.ranked[partial] = RankedValues(partial.type)
             for i, dtype in enumerate(partial.dtypes):
-                self._ring.add_column((partial, i), dtype, partial.identity())
+                self._ring.add_column((partial, i), dtype, partial.identity(i))
 
     def adopt(self, partials: Sequence[Partial], covered: CoveredPredicate) -> bool:
         for partial in partials:

@@ -93,12 +93,12 @@ def synopsis_of(
     synopsis = BasicIntervalSynopsis(list(keys))
     for partial, start in since.items():
         synopsis.require([partial], start)
-    synopsis.load(_as_snapshot(table, keys, list(since)), synopsis.save_since())
+    synopsis.load(as_snapshot(table, keys, list(since)), synopsis.save_since())
     synopsis.close(now)
     return synopsis
 
 
-def _as_snapshot(table: pa.Table, keys: Sequence[pa.DataType], partials: Sequence[Partial]) -> pa.Table:
+def as_snapshot(table: pa.Table, keys: Sequence[pa.DataType], partials: Sequence[Partial]) -> pa.Table:
     """The rows as `BasicIntervalSynopsis.load` takes them: those of one pane follow each other, all panes are open."""
     table = table.sort_by([(name, "ascending") for name in reversed(SPAN)]).combine_chunks()
     starts, ends = (np.asarray(table[name]) for name in SPAN)
@@ -117,7 +117,7 @@ def _component(table: pa.Table, partial: Partial, component: int) -> pa.ChunkedA
     column = table[name].cast(type) if name in table.column_names else pa.nulls(len(table), type)
     # For values and sketches a missing value is the identity already.
     absent = partial.ranked or partial.combine is Combine.UNION
-    return column if absent else column.fill_null(pa.scalar(partial.identity(), type))
+    return column if absent else column.fill_null(pa.scalar(partial.identity(component), type))
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from sash.core.user_aggregate import UserLift
+
 
 @dataclass(frozen=True)
 class LiftedColumn:
     """One column of Spark's pass: an aggregate function applied to a row expression of some type.
 
     `parameters` are constants that follow the argument; `field` is the part that is wanted of a function whose result
-    is a struct, so that every column of the pass is flat.
+    is a struct, so that every column of the pass is flat. The function `user` makes partials of collected values.
     """
 
     function: str
@@ -20,6 +22,7 @@ class LiftedColumn:
     type: pa.DataType
     parameters: tuple[str, ...] = ()
     field: str = ""
+    user: UserLift | None = None
 
     def sql(self, argument: str | None = None, condition: str = "") -> str:
         """The call, over another text for the argument where the pass has one (an overlaid column).

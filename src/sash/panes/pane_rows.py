@@ -44,7 +44,7 @@ def panes_to_table(
 
 
 def _stored(partial: Partial, component: int, panes: list[Pane]) -> Component:
-    dtype, identity = partial.dtypes[component], partial.identity()
+    dtype, identity = partial.dtypes[component], partial.identity(component)
     parts = [pane.columns.get((partial, component), np.full(len(pane.codes), identity, dtype=dtype)) for pane in panes]
     return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
 

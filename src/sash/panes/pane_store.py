@@ -1,6 +1,7 @@
 """The panes of one pane table behind one interface, wherever their rows are.
 
     BasicIntervalSynopsis   rows in this process; partitioned windows keep single rows (PartitionedSynopsis)
+    ListPanes               closed panes are short lists in this process; open panes may be in files
     ClusterPanes            rows in files; this process has the names of the files, and a job reads them
 
 Code that fills, closes, expires or reads panes does not ask which store it has. A store reads a query part by part: an

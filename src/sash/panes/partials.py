@@ -3,7 +3,7 @@
 A partial is lifted by Spark's aggregate functions, stored as one or more int64 or float64 arrays
 (its components), combined by a kernel, and lowered to the answer's value by the aggregates that share it
 (rule SS1: the same data per interval serves every aggregate that needs it). A sketch is one array of bytes
-objects and is combined by its library's union.
+objects and is combined by its library's union; a program's own aggregate is combined by its own function.
 
 Absent values are stored as the combine's identity. The `count` partial of the same argument, which every aggregate of
 that argument shares, says whether there was a value at all. An absent sketch is None.
@@ -11,7 +11,7 @@ that argument shares, says whether there was a value at all. An absent sketch is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from sash.core.interned import InternedValue
+from sash.core.user_aggregate import UserAggregate
 from sash.panes.lifted import LiftedColumn
 from sash.panes.limbs import split_decimal
 from sash.panes.pane_ring import Dtype
@@ -41,6 +42,7 @@ class Combine(StrEnum):
     MAX = "max"
     MOMENTS = "moments"
     UNION = "union"
+    FUNCTION = "function"
 
 
 _COMBINES = {
@@ -53,15 +55,20 @@ _COMBINES = {
     "moments": Combine.MOMENTS,
     **dict.fromkeys(SKETCHES, Combine.UNION),
 }
+PARTIAL_KINDS = _COMBINES.keys()
 
 
 @dataclass(frozen=True, eq=False)
 class Partial(InternedValue):
-    """`kind` is rows, count, sum, min, max, moments, shed or a sketch's; `predicate` is the query's WHERE."""
+    """`kind` is rows, count, sum, min, max, moments, shed, a sketch's or the name of the `user`'s aggregate.
+
+    `predicate` is the query's WHERE.
+    """
 
     kind: str
     argument: RowExpression | None = None
     predicate: RowExpression | None = None
+    user: UserAggregate | None = field(default=None, repr=False)
 
     @property
     def signature(self) -> tuple[str, str, str]:
@@ -71,7 +78,7 @@ class Partial(InternedValue):
 
     @cached_property
     def combine(self) -> Combine:
-        return _COMBINES[self.kind]
+        return _COMBINES[self.kind] if self.user is None else Combine.FUNCTION
 
     @property
     def type(self) -> pa.DataType:
@@ -89,6 +96,8 @@ class Partial(InternedValue):
 
     @cached_property
     def dtypes(self) -> tuple[Dtype, ...]:
+        if self.user is not None:
+            return (np.int64 if self.user.zero.dtype == np.int64 else np.float64,) * len(self.user.zero)
         if self.kind in SKETCHES:
             return (np.object_,)
         if self.kind == "moments":
@@ -105,6 +114,8 @@ class Partial(InternedValue):
         if self.argument is None:
             return (LiftedColumn("count", "1", pa.int32()),)
         x, type = self.argument.sql, self.type
+        if self.user is not None:
+            return (LiftedColumn("collect_list", x, type, user=self.user.on_executors),)
         if self.kind in SKETCHES:
             return SKETCHES[self.kind].lift(self.argument)
         if self.kind == "moments":
@@ -121,8 +132,13 @@ class Partial(InternedValue):
             )
         return (LiftedColumn(self.kind, x, type),)
 
-    def identity(self) -> Any:
-        """What changes nothing when it is combined: an int or a float, None for a sketch."""
+    def identity(self, component: int = 0) -> Any:
+        """What changes nothing when it is combined: an int or a float, None for a sketch.
+
+        Only the components of a program's own aggregate differ in it.
+        """
+        if self.user is not None:
+            return self.user.zero[component].item()
         if self.kind in SKETCHES:
             return None
         if self.kind == "min":
@@ -130,6 +146,11 @@ class Partial(InternedValue):
         if self.kind == "max":
             return float("-inf") if self.dtypes[0] is np.float64 else np.iinfo(np.int64).min
         return 0
+
+    @cached_property
+    def invertible(self) -> bool:
+        """Whether a part can be taken back: of exact sums, and where a program says how."""
+        return self.subtractable if self.user is None else self.user.invert is not None
 
     @cached_property
     def subtractable(self) -> bool:
@@ -144,6 +165,9 @@ class Partial(InternedValue):
 
     def store(self, columns: list[pa.Array], counts: NDArray[np.int64] | None) -> list[Component]:
         """The components of freshly lifted columns (not for ranked partials). Moments need the argument's counts."""
+        if self.user is not None:
+            rows = columns[0].flatten().to_numpy(zero_copy_only=False).reshape(len(columns[0]), -1)
+            return [np.array(rows[:, i]) for i in range(len(self.dtypes))]
         if self.kind in SKETCHES:
             return [_sketches(columns[0], self.kind)]
         if self.kind == "moments":

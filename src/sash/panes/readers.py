@@ -24,6 +24,7 @@ from sash.core.window import WINDOW_LENGTH, RowWindow
 from sash.expr.value_codes import Codes, KeyDictionary, one_array
 from sash.panes.accumulator import Accumulator, Block
 from sash.panes.aggregates import AGGREGATES, HOLISTIC, AggregateFunction, Holistic
+from sash.panes.aggregates.user_defined import UserDefined
 from sash.panes.items import ItemCounts, ItemOrder, item_order
 from sash.panes.partials import Partial
 from sash.panes.readings import Reading, TableName, WindowView, key_set
@@ -128,6 +129,8 @@ def places_of(query: PeriodicAggregate, table: TableName) -> list[int]:
 
 
 def aggregate_of(call: AggregateCall) -> AggregateFunction:
+    if call.user is not None:
+        return UserDefined(call.user)
     found: Any = AGGREGATES[call.function]
     bound: AggregateFunction = found.bind(*call.parameters) if call.parameters else found
     return bound
@@ -256,7 +259,7 @@ def shared_column(lowering: LoweredAggregate, block: Block) -> pa.Array | None:
         windows = min(len(block.slots[partial, 0]) for partial in parts)
         try:
             block.memo[lowering] = lowering.aggregate.lower(parts, {p: block.flat(p, windows) for p in parts})
-        except (OverflowError, pa.ArrowInvalid):
+        except (OverflowError, pa.ArrowInvalid, QueryFailedError):
             # Arrow's error is an extreme that some window does not have, because it came later than its count.
             block.memo[lowering] = None
     return block.memo[lowering]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -23,6 +23,7 @@ from fractions import Fraction
 import pyarrow as pa
 
 from sash.catalog import Table
+from sash.core.user_aggregate import UserAggregate
 from sash.core.window import Window
 from sash.plan.expressions import Expression, RowExpression
 
@@ -107,7 +108,8 @@ class Key:
 class AggregateCall:
     """One aggregate over rows, e.g. SUM(length); argument is None for COUNT(*).
 
-    `parameters` are its constants: the p of QUANTILE(x, p), the value of COUNT_MIN(x, value).
+    `parameters` are its constants: the p of QUANTILE(x, p), the value of COUNT_MIN(x, value). `user` is the aggregate
+    if a program has made it; several arguments are then one struct.
     """
 
     name: str
@@ -115,6 +117,7 @@ class AggregateCall:
     argument: RowExpression | None
     type: pa.DataType
     parameters: tuple[Parameter, ...] = ()
+    user: UserAggregate | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         argument = str(self.argument) if self.argument is not None else "*"

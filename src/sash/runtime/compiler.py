@@ -68,6 +68,12 @@ class CompiledQuery:
         return tuple(dict.fromkeys(lookup.table.name for lookup in self.lookups))
 
     @property
+    def aggregates(self) -> tuple[str, ...]:
+        """The aggregates of the program that it calls."""
+        calls = (call for leaf in self.leaves for call in leaf.calls)
+        return tuple(dict.fromkeys(call.user.name for call in calls if call.user is not None))
+
+    @property
     def stream(self) -> str:
         return self.leaves[0].stream
 

@@ -10,6 +10,7 @@ takes it into the shared pass. The life of a tuple is in `streams/running_stream
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,13 +20,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
+from numpy.typing import ArrayLike
 
 from sash.catalog import MEMORY, Catalog, RegisteredQuery, Stream
 from sash.core import collection
 from sash.core.clock import Clock, SystemClock
-from sash.core.errors import SashError
+from sash.core.errors import CatalogError, SashError
 from sash.core.stopping import Cancellation
 from sash.core.time import EARLIEST, LATEST, Micros, to_datetime, to_micros
+from sash.core.user_aggregate import UserAggregate, checked_zero
 from sash.isolation import isolation as isolation_named
 from sash.runtime.answers.answer import Explanation
 from sash.runtime.answers.outlet import Channel
@@ -54,6 +57,7 @@ from sash.runtime.streams.load import IDLE, SessionState
 from sash.runtime.streams.runner import Runner
 from sash.spark.buckets import BucketSettings
 from sash.sql import (
+    FUNCTION_NAMES,
     SCRIPTS,
     AlterArchive,
     CreateArchive,
@@ -88,6 +92,7 @@ if TYPE_CHECKING:
 
 # How long a session that stops waits for a subscriber that is behind.
 _PATIENCE_SECONDS = 10.0
+_DOUBLE = pa.float64()
 
 
 class Session:
@@ -247,6 +252,37 @@ class Session:
 
     def drop_query(self, name: str) -> None:
         self._query_commands.drop(name)
+
+    def create_aggregate(
+        self,
+        name: str,
+        zero: ArrayLike,
+        lift: Callable[..., Any],
+        combine: Callable[[Any, Any], Any],
+        lower: Callable[[Any], Any],
+        invert: Callable[[Any, Any], Any] | None = None,
+        returns: pa.DataType = _DOUBLE,
+    ) -> None:
+        """An aggregate of Python functions, for queries with SLIDE; all windows share its partials.
+
+        `lift(*columns)` runs on Spark's executors: the values of a pane and group, as Arrow arrays without NULL, to as
+        many numbers as `zero` has. `combine(a, b)`, `invert(whole, part)` and `lower(a)` get NumPy arrays with a row
+        for each number and a column for each group. After a restart the program creates its aggregates first.
+        """
+        from sash.spark.user_lifts import check_sendable
+
+        self._home.check_open()
+        if re.fullmatch(r"[A-Za-z_]\w*", name) is None or name.lower() in FUNCTION_NAMES:
+            why = "is a function already" if name.lower() in FUNCTION_NAMES else "is no name for an aggregate"
+            raise CatalogError(f"'{name}' {why}; take another one of letters, digits and _")
+        zeros = checked_zero(name, zero)
+        aggregate = UserAggregate(name.lower(), zeros, lift, combine, lower, returns, invert)
+        check_sendable(aggregate)
+        with self._shared.lock:
+            if aggregate.name in self.catalog.aggregates:
+                raise CatalogError(f"the aggregate '{name}' exists already; choose another name")
+            self.catalog.aggregates[aggregate.name] = aggregate
+            self._stream_commands.restore_waiting()
 
     # -- running ---------------------------------------------------------------------------------------
 

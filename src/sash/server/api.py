@@ -38,6 +38,7 @@ from sash.server.problems import (
     ProblemError,
     problems,
 )
+from sash.server.python_calls import refuse_python
 from sash.server.server_settings import ServerSettings
 from sash.server.wire import ARROW, EVENTS, JSON, accepted, cut, described, rows_of
 from sash.storage.files import stream_bytes
@@ -113,6 +114,7 @@ def list_queries(served: Served) -> list[models.QueryStatus]:
 def register(new: models.NewQuery, served: Served, response: Response) -> models.QueryStatus:
     """It answers from the next micro-batch on, at once where a synopsis covers it."""
     served.check_room()
+    refuse_python(served.session, new.text)
     query = served.session.register(new.text, new.name, new.priority, new.lifetime)
     response.headers["Location"] = f"/api/queries/{query.name}"
     return _described(query)

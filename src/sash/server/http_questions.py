@@ -26,6 +26,7 @@ from sash.core.stopping import Cancellation
 from sash.runtime.session import Session
 from sash.server.models import Question, RunningQuestion
 from sash.server.problems import CONFLICT, TOO_MANY, UNAVAILABLE, ProblemError
+from sash.server.python_calls import refuse_python
 from sash.server.server_settings import ServerSettings
 
 # Seconds between two checks whether the client is still there.
@@ -119,6 +120,7 @@ class Desk:
         most = self._settings.max_rows
         rows = most if question.max_rows is None else min(question.max_rows, most)
         try:
+            refuse_python(self._session, question.text)
             table = self._session.query(question.text, question.priority, seconds, asked.cancellation, rows)
             return finish(asked.id, table)
         finally:

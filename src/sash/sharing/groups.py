@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from sash.panes.aggregates import AGGREGATES
+from sash.panes.aggregates import HOLISTIC
 from sash.panes.answers import Finisher
 from sash.panes.covered import CoveredPredicate, can_be_covered
 from sash.panes.partials import Partial
@@ -111,7 +111,7 @@ def _needs(name: str, leaf: PeriodicAggregate, reader: Reader) -> tuple[Need, ..
 
 
 def _lifted(leaf: PeriodicAggregate, call: AggregateCall, reading: Reading) -> tuple[Partial, ...]:
-    if leaf.items is not None or call.function not in AGGREGATES:
+    if leaf.items is not None or call.function in HOLISTIC:
         return reading.partials
     return aggregate_of(call).lift(call.argument, leaf.predicate)
 
@@ -310,7 +310,8 @@ def _usable(reading: Reading, stored: StoredPartials) -> list[RowExpression]:
     predicate = reading.partials[0].predicate
     if predicate is None or predicate.terms is None or all(partial in stored for partial in reading.partials):
         return []
-    if not all(map(can_be_covered, reading.partials)):
+    # Short lists of conditions have not all items in common: they cannot be combined.
+    if reading.table.lists is not None or not all(map(can_be_covered, reading.partials)):
         return []
     added = stored.predicates_with(_terms(predicate))
     related = stored.predicates_with(term for each in added for term in _terms(each)) - {predicate}

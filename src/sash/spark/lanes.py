@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from sash.catalog import Stream
 from sash.core.time import EARLIEST, LATEST, Micros
+from sash.core.user_aggregate import UserLift
 from sash.panes.lifted import LiftedColumn
 from sash.panes.pane_rows import BatchFacts, PaneRows
 from sash.panes.partials import Partial
@@ -52,13 +53,17 @@ class Lane:
 
 @dataclass(frozen=True)
 class Slot:
-    """One aggregate of the pass: a function of an overlaid argument column (None: of 1) under a bit of the mask."""
+    """One aggregate of the pass: a function of an overlaid argument column (None: of 1) under a bit of the mask.
+
+    `user` then makes partials of the values that it has collected.
+    """
 
     function: str
     argument: str | None
     bit: int | None
     parameters: tuple[str, ...] = ()
     field: str = ""
+    user: UserLift | None = None
 
     def sql(self) -> str:
         condition = "" if self.bit is None else f"(_mask & {1 << self.bit}L) != 0"
@@ -126,7 +131,7 @@ class PassProgram:
         return mine
 
     def _slot(self, lane: Lane, partial: Partial, lifted: LiftedColumn, mine: dict[str, str]) -> Slot:
-        text, bit, rest = lifted.argument, None, (lifted.parameters, lifted.field)
+        text, bit, rest = lifted.argument, None, (lifted.parameters, lifted.field, lifted.user)
         if partial.predicate is not None:
             if partial.argument is None or is_column(partial.argument):
                 bit = lane.predicates.index(partial.predicate)
@@ -203,6 +208,11 @@ class PassProgram:
     def additive_columns(self) -> list[str]:
         """The result's columns that add up: twice the tuples would make them twice as large."""
         return ["_rows", *(name for slot, name in self._slots.items() if slot.function in ("count", "sum"))]
+
+    @property
+    def user_lifts(self) -> dict[str, UserLift]:
+        """The result's columns of collected values, and what makes partials of them."""
+        return {name: slot.user for slot, name in self._slots.items() if slot.user is not None}
 
     # -- back from the result ------------------------------------------------------------------------
 

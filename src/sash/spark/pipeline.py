@@ -30,12 +30,13 @@ from sash.plan.nodes import AggregateCall
 from sash.plan.periodic import PeriodicAggregate
 from sash.sharing.groups import PaneTable
 from sash.spark.lanes import PassProgram, split
-from sash.spark.pane_files import write_panes
+from sash.spark.pane_files import short_lists, write_panes
 from sash.spark.pools import STREAM, in_pool
-from sash.spark.preparation import Interval, Jumps, RowNumbering, jumps, scaled
+from sash.spark.preparation import Interval, Jumps, RowNumbering, jumps, scaled, stamped_rows
 from sash.spark.sources import has_corrupt_column, limited, open_source, type_name
 from sash.spark.spark_faults import disk_full, file_of, first_line, is_disk_full, never_called_back
 from sash.spark.stored_rows import is_local, rows_to_keep
+from sash.spark.user_lifts import with_partials
 
 _TRIES = 5
 
@@ -67,7 +68,8 @@ class Pipeline:
         self._query: StreamingQuery | None = None
         # By whether the pass is over numbered tuples.
         self._programs: dict[bool, tuple[tuple[PaneTable, ...], PassProgram]] = {}
-        self._numbering = RowNumbering(stream, frame.sparkSession, frame.schema)
+        stamped = stamped_rows(frame, 0) if stream.implicit else frame
+        self._numbering = RowNumbering(stream, frame.sparkSession, stamped.schema)
 
     @property
     def is_streaming(self) -> bool:
@@ -118,9 +120,12 @@ class Pipeline:
         program = self._program_for(tables)
         batch.createOrReplaceTempView(self._view)
         try:
-            return batch.sparkSession.sql(program.sql).toArrow().combine_chunks()
+            return _run(batch.sparkSession, program).toArrow().combine_chunks()
         finally:
             batch.sparkSession.catalog.dropTempView(self._view)
+
+    def stamped(self, batch: DataFrame, arrival: Micros) -> DataFrame:
+        return stamped_rows(batch, arrival)
 
     def write_panes(self, batch: DataFrame, table: PaneTable, place: Path) -> None:
         """Write a micro-batch's rows for a pane table as files, by Spark: a directory `_pane=END` for each pane."""
@@ -128,9 +133,13 @@ class Pipeline:
         program = PassProgram(self._stream, [table], view, type_name, self._corrupt)
         batch.createOrReplaceTempView(view)
         try:
-            write_panes(batch.sparkSession.sql(program.sql), program, place)
+            write_panes(_run(batch.sparkSession, program), program, place)
         finally:
             batch.sparkSession.catalog.dropTempView(view)
+
+    def short_lists(self, paths: Sequence[Path], table: PaneTable) -> pa.Table:
+        """The short lists of the panes in such files, as stored rows."""
+        return short_lists(self.session, paths, table)
 
     def facts(self, result: pa.Table, tables: list[PaneTable]) -> BatchFacts:
         """The result of the pass, now or from the log, split by pane tables."""
@@ -155,7 +164,7 @@ class Pipeline:
         session, view = frame.sparkSession, f"{self._view}_rows"
         self._numbering.numbered(frame, interval, counted).createOrReplaceTempView(view)
         try:
-            result = session.sql(self._program_for(tables, numbered=True).sql).toArrow().combine_chunks()
+            result = _run(session, self._program_for(tables, numbered=True)).toArrow().combine_chunks()
         finally:
             session.catalog.dropTempView(view)
         return result, self._numbering.held_back(frame, interval)
@@ -204,9 +213,13 @@ class Pipeline:
     def _failure(self, batch: DataFrame, query: PeriodicAggregate) -> str | None:
         frame = batch if query.predicate is None else batch.where(query.predicate.sql)
         expressions = [*(key.expression.sql for key in query.keys), *(key.sql for key in query.partition)]
-        calls = [lifted.sql() for call in query.calls for lifted in _lifts(call)]
-        grouped = frame.groupBy(*map(expr, expressions)).agg(*map(expr, ["count(1)", *calls]))
-        grouped = grouped.toDF(*[f"c{i}" for i in range(len(grouped.columns))])
+        calls = [lifted for call in query.calls for lifted in _lifts(call)]
+        texts = ["count(1)", *(lifted.sql() for lifted in calls)]
+        grouped = frame.groupBy(*map(expr, expressions)).agg(*map(expr, texts))
+        names = [f"c{i}" for i in range(len(grouped.columns))]
+        called = zip(names[len(names) - len(calls) :], calls, strict=True)
+        lifts = {name: lifted.user for name, lifted in called if lifted.user is not None}
+        grouped = with_partials(grouped.toDF(*names), lifts)
         try:
             grouped.write.format("noop").mode("overwrite").save()
         except Exception as error:
@@ -214,6 +227,10 @@ class Pipeline:
                 raise disk_full(self._stream.name) from error
             return first_line(error)
         return None
+
+
+def _run(session: SparkSession, program: PassProgram) -> DataFrame:
+    return with_partials(session.sql(program.sql), program.user_lifts)
 
 
 def _lifts(call: AggregateCall) -> list[LiftedColumn]:

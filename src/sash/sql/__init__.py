@@ -30,6 +30,7 @@ from sash.sql.binding.panes import plan_panes
 from sash.sql.binding.stored import ArchiveReading, StoredQuestion, StoredReading, bind_stored
 from sash.sql.binding.table_changes import TableChange, bind_change
 from sash.sql.binding.windows import has_slide, stream_names, windows_of
+from sash.sql.expressions.calls import FUNCTION_NAMES
 from sash.sql.reading.create import ROW_KINDS, SET_KINDS
 from sash.sql.reading.limits import SCRIPTS
 from sash.sql.reading.script import parse, parse_script
@@ -63,6 +64,7 @@ from sash.sql.reading.statements import (
 )
 
 __all__ = [
+    "FUNCTION_NAMES",
     "ROW_KINDS",
     "SCRIPTS",
     "SET_KINDS",

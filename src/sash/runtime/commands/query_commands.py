@@ -33,6 +33,16 @@ from sash.sql import BoundQuery, Select, bind, plan_changes
 logger = logging.getLogger("sash.runtime")
 
 
+class MissingAggregateError(CheckpointError):
+    """A query of the checkpoint calls an aggregate that the program has not created again."""
+
+    def __init__(self, query: str, stream: str, aggregate: str) -> None:
+        super().__init__(
+            f"query '{query}' of the checkpoint calls the aggregate '{aggregate}', whose functions no checkpoint has: "
+            f"create_aggregate('{aggregate}', ..) before stream '{stream}' is opened again"
+        )
+
+
 class QueryCommands:
     """`make_handle` makes the query that a user holds of a registration."""
 
@@ -94,7 +104,7 @@ class QueryCommands:
         )  # fmt: skip
         self._claim_restored(compiled.stream)
         self._claims_of(compiled).check(compiled)
-        query = replace(wanted, stream=compiled.stream, tables=compiled.tables)
+        query = replace(wanted, stream=compiled.stream, tables=compiled.tables, aggregates=compiled.aggregates)
         if (known := self._known(query)) is not None:
             return known, None
         handle = self._add(query)
@@ -225,6 +235,9 @@ class QueryCommands:
 
     def _compile(self, query: RegisteredQuery) -> CompiledQuery:
         if query not in self._compiled:
+            missing = [name for name in query.aggregates if name not in self._shared.catalog.aggregates]
+            if missing:
+                raise MissingAggregateError(query.name, query.stream, missing[0])
             self._compiled[query] = compile_query(query, self._shared.catalog)
         return self._compiled[query]
 

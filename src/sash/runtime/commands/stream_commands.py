@@ -16,7 +16,7 @@ from sash.isolation import Isolation
 from sash.runtime.commands.archive_commands import ArchiveCommands
 from sash.runtime.commands.declare import check_name, check_same, checked, declared_stream
 from sash.runtime.commands.index_commands import IndexCommands
-from sash.runtime.commands.query_commands import QueryCommands
+from sash.runtime.commands.query_commands import MissingAggregateError, QueryCommands
 from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.continuous.plans import Plans, StreamPlans
 from sash.runtime.periodic.cluster_tables import ClusterDirectories
@@ -85,6 +85,8 @@ class StreamCommands:
         self._archives = archives
         # Streams of a checkpoint that were opened again, and that the program may still declare.
         self._restored: set[str] = set()
+        # Those whose queries call an aggregate that the program has yet to create, by name.
+        self._waiting: dict[str, tuple[Stream, MissingAggregateError]] = {}
 
     def declare(self, statement: CreateStream) -> None:
         """CREATE STREAM; after a restart a program may declare a stream again, with other options of the source."""
@@ -94,7 +96,7 @@ class StreamCommands:
         name = statement.name.lower()
         if name in self._restored:
             known = self._shared.catalog.stream(name)
-            stream = replace(declared_stream(statement, statement.schema or known.schema), serial=known.serial)
+            stream = replace(declared_stream(statement, statement.schema or known.source_schema), serial=known.serial)
             check_same(stream, known)
             frame = open_source(self._shared.spark, statement.source, stream.declared)
             self._shared.streams[name].redeclare(stream, Pipeline(stream, frame))
@@ -134,15 +136,30 @@ class StreamCommands:
 
     def restore(self) -> None:
         """After a restart: streams with a declared source are opened again."""
-        from sash.spark.pipeline import Pipeline
-        from sash.spark.sources import open_source
-
         for change in self._shared.history.streams().values():
             stream = stream_of(change)
             if stream.source is not None:
-                frame = open_source(self._shared.spark, stream.source, stream.declared)
-                self.open(stream, partial(Pipeline, frame=frame))
-                self._restored.add(stream.name.lower())
+                self._reopen(stream)
+
+    def restore_waiting(self) -> None:
+        """Open the streams that have waited for an aggregate."""
+        for stream, _ in list(self._waiting.values()):
+            self._reopen(stream)
+
+    def _reopen(self, stream: Stream) -> None:
+        from sash.spark.pipeline import Pipeline
+        from sash.spark.sources import open_source
+
+        assert stream.source is not None
+        name = stream.name.lower()
+        frame = open_source(self._shared.spark, stream.source, stream.declared)
+        try:
+            self.open(stream, partial(Pipeline, frame=frame))
+        except MissingAggregateError as error:
+            self._waiting[name] = stream, error
+            return
+        self._waiting.pop(name, None)
+        self._restored.add(name)
 
     def drop(self, name: str) -> None:
         with self._shared.lock:
@@ -174,6 +191,9 @@ class StreamCommands:
     def ready(self) -> list[RunningStream]:
         """The wanted streams, once all streams of the checkpoint exist."""
         missing = [name for name in self._shared.history.streams() if name not in self._shared.streams]
+        for name in missing:
+            if name in self._waiting:
+                raise self._waiting[name][1]
         if missing:
             raise CheckpointError(
                 f"the checkpoint knows the stream{'s' * (len(missing) > 1)} {', '.join(missing)}, which this program "

@@ -448,9 +448,14 @@ class PlanRuntime:
     def _note_lives(self, after: PlanProgress) -> None:
         """A life begins at the plan's time when the query comes, or with the first tuple."""
         begin = after.begins if self._progress.low == BEGINNING else self.now
-        mortal = {str(serial): reader.lifetime for serial, reader in self._present().items() if reader.lifetime}
-        if begin is not None and after.low > BEGINNING:
-            after.lives = {serial: after.lives.get(serial, begin + life) for serial, life in mortal.items()}
+        if begin is None or after.low == BEGINNING:
+            return
+        present = self._present()
+        for serial, reader in present.items():
+            if reader.lifetime is not None:
+                after.lives.setdefault(str(serial), begin + reader.lifetime)
+        # Queries that were dropped have no end to be remembered.
+        after.lives = {serial: end for serial, end in after.lives.items() if int(serial) in present or end >= after.low}
 
     def _end_lives(self) -> None:
         """Drop the queries whose lives are over. If that breaks off, the next epoch does it."""

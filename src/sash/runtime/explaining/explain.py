@@ -72,12 +72,12 @@ def schedule_all(trial: StreamRuntime) -> None:
 
 
 def _tables(query: CompiledQuery) -> set[TableName]:
-    return {reading.table for reading in query.readings}
+    return {table for reading in query.readings for table in (reading.table, reading.lists) if table is not None}
 
 
 def _linked(query: CompiledQuery, registered: Iterable[CompiledQuery]) -> set[TableName]:
     """The tables that a query reads, and those that other queries read together with them."""
-    found, several = _tables(query), [tables for each in registered if len(tables := _tables(each)) > 1]
+    found, several = _tables(query), [_tables(each) for each in registered if len(each.readings) > 1]
     while more := [tables for tables in several if not tables.isdisjoint(found) and not tables <= found]:
         found = found.union(*more)
     return found
@@ -90,6 +90,8 @@ def explain(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind | None
     """
     lines = ["Plan", *(f"  {'  ' * depth}{node.describe()}" for depth, node in tree(query.plan))]
     stream = runtime.stream
+    if stream.implicit:
+        lines.append(f"Time: of arrival, one for each micro-batch, in the column {stream.timestamp}")
     if stream.shed is not None:
         lines.append(_shed_line(stream))
     if query.slide is None:
@@ -97,7 +99,7 @@ def explain(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind | None
     active = runtime.active[query.name]
     home = runtime.groups[active.home.name]
     for site in [_Site(active, runtime.groups[group.name]) for group in active.groups]:
-        lines += _table_lines(site, stream)
+        lines += _table_lines(site, runtime)
         if runtime.flies and site.choice.kind == CLUSTER_PANES:
             lines.append("  live, slides do not wait for the job")
         if site.group.label in runtime.unreduced:
@@ -134,6 +136,8 @@ class _Site:
     def choice(self) -> SynopsisChoice:
         """The synopsis that answers the query here, and why."""
         group, query = self.group, self.active.compiled
+        if group.list_panes is not None and query.synopsis in (None, CLUSTER_PANES):
+            return SynopsisChoice(group.choices.kind_for(self.own[0].stored, group.panes), "")
         if query.synopsis is not None and (group.name.keys or query.synopsis != CLUSTER_PANES):
             return SynopsisChoice(query.synopsis, "the query asks for it")
         if group.in_cluster:
@@ -214,15 +218,34 @@ def _sliding_lines(way: RowsBehind) -> list[str]:
     return ["  if a sub-window that was read leaves the window: taken back"]
 
 
-def _table_lines(site: _Site, stream: Stream) -> list[str]:
-    group = site.group
+def _table_lines(site: _Site, runtime: StreamRuntime) -> list[str]:
+    group, stream = site.group, runtime.stream
     how = "one pass over the numbered tuples" if group.by_rows else "one pass on Spark"
     pane = _extent(group, group.clock.length)
     lines = [f"Pane table {stream.name} by {group.label}: panes of {pane}, {how}"]
     for bound in site.own:
         lines += _partial_lines(site, bound)
+        if bound.reading.sub_window is not None:
+            lines += _list_lines(site, bound, bound.reading.sub_window, runtime)
     # Several readings of a query may need the same partials.
     return [*dict.fromkeys(lines), *_synopsis_lines(site)]
+
+
+def _list_lines(site: _Site, bound: BoundReading, sub_window: int, runtime: StreamRuntime) -> list[str]:
+    """FREQUENT: how many pairs it keeps, where the counts of open sub-windows wait, and delta."""
+    window, group, panes = bound.reading.window, site.group, site.group.list_panes
+    if panes is None:
+        why = runtime.why_counted(site.active.compiled) or "other queries read them as far back"
+        return [f"  the counts of all items are kept, not short lists: {why}"]
+    each = " for each group" if panes.lists.group else ""
+    away = group.in_cluster or group.wants_cluster or (runtime.may_move and group.belongs_there)
+    waits = "in files in the cluster" if away else "in this process"
+    pairs = panes.lists.k * (window.length // sub_window)
+    lines = [f"  at most {pairs} pairs in the window{each}; the counts of an open sub-window wait {waits}"]
+    if group.clock.has_closed:
+        delta = panes.delta(bound.reading.partials[0], window, group.clock.position)
+        lines.append(f"  delta is {delta} now: an item on no list occurs that often at most, a reported one more often")
+    return lines
 
 
 def _partial_lines(site: _Site, bound: BoundReading) -> list[str]:
@@ -285,7 +308,8 @@ def _filters_by(active: ActiveQuery, key: FilterKey) -> bool:
 
 def _partial_text(partial: Partial) -> str:
     text = partial.kind if partial.argument is None else f"{partial.kind}({partial.argument})"
-    return text if partial.predicate is None else f"{text} where {partial.predicate}"
+    text = text if partial.predicate is None else f"{text} where {partial.predicate}"
+    return text if partial.user is None else f"{text}, lifted by Python on the executors"
 
 
 def _rule_lines(active: ActiveQuery, home: PaneGroup) -> list[str]:

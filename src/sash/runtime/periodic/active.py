@@ -135,7 +135,7 @@ class ActiveQuery:
 
     @property
     def reads_cluster(self) -> bool:
-        return any(bound.group.in_cluster for bound in self.readings)
+        return any(bound.group.cluster_panes is not None for bound in self.readings)
 
     @property
     def groups(self) -> list[PaneGroup]:

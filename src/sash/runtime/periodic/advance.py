@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 from sash.runtime.answers.answer import Answer
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome
+from sash.runtime.periodic.flight import Flight
 from sash.runtime.periodic.pace import UNHURRIED, Pace, UnhurriedPace
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.records.journal import GroupService, ServiceStep
@@ -38,8 +39,6 @@ class ServiceResult:
 
 # Executes queries as of a time and adds to the result of the service; returns the seconds that it took.
 Execute = Callable[[list[ActiveQuery], int, ServiceResult], float]
-# Lets executions, each of some queries of a group, run beside what follows (see `flight`).
-Depart = Callable[[PaneGroup, list[ScheduledTask], list[list[ActiveQuery]]], None]
 
 
 class RepeatedPace(UnhurriedPace):
@@ -64,7 +63,6 @@ class Advance:
         execute: Execute,
         outcome: AdvanceOutcome,
         pause: Callable[[], None],
-        depart: Depart,
         flies: bool = False,
     ) -> None:
         """`flies`: executions over panes in the cluster depart, if time matters, and nobody waits for them here."""
@@ -73,7 +71,6 @@ class Advance:
         self._execute = execute
         self._outcome = outcome
         self._pause = pause
-        self._depart = depart
         self._flies = flies
         # The next deadline of each group; serving a group changes only its own.
         self._dues: dict[int, int] = {}
@@ -174,7 +171,7 @@ class Advance:
             far.append([active for active in mine if flies and active.reads_cluster])
             awake += [active for active in mine if not (flies and active.reads_cluster)]
         if any(far):
-            self._depart(group, executions, far)
+            _depart(group, executions, far)
         if awake:
             served.seconds = self._execute(awake, executions[0].as_of, served)
             moment = group.clock.moment(executions[0].as_of)
@@ -202,3 +199,13 @@ class Advance:
         for group in self._groups:
             if group.links and group.clock.origin is not None:
                 group.expire()
+
+
+def _depart(group: PaneGroup, executions: list[ScheduledTask], queries: list[list[ActiveQuery]]) -> None:
+    """Let executions, each of some queries, run beside what follows: as one job, unless nothing is shared."""
+    jobs = [each for each in queries if each]
+    if group.schedule.shares:
+        jobs = [[active for job in jobs for active in job]]
+    for job in jobs:
+        group.statistics.executed([active.compiled.windows for active in job], group.clock.length)
+    group.flight = Flight(group, jobs, executions[0].as_of, executions)

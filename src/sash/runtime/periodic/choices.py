@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sash.panes.accelerator import Accelerator
 from sash.panes.basic_interval import BasicIntervalSynopsis
+from sash.panes.list_panes import ListPanes
 from sash.panes.pane_store import PaneStore
 from sash.panes.partitioned import PartitionedSynopsis
 from sash.panes.readings import Reading, TableName
@@ -19,6 +20,8 @@ from sash.sharing.groups import families, same_data
 
 def synopsis_for(name: TableName) -> BasicIntervalSynopsis:
     """An empty synopsis for the panes of a table."""
+    if name.lists is not None:
+        return ListPanes([key.type for key in name.keys], name.lists)
     if not name.partition:
         return BasicIntervalSynopsis([key.type for key in name.keys])
     group = tuple(range(len(name.keys)))

@@ -60,12 +60,18 @@ class Flight:
     def is_done(self) -> bool:
         return self.found is not None and self.found.done()
 
-    def start(self, launch: Launch, active: Mapping[str, ActiveQuery]) -> None:
-        """Compute the answers of the queries that still run, unless it has begun already."""
+    def forget(self, names: Iterable[str]) -> bool:
+        """Some queries have gone; whether anybody still waits for an answer."""
+        for name in names:
+            self.queries.pop(name, None)
+        return bool(self.queries)
+
+    def start(self, launch: Launch) -> None:
+        """Compute the answers, unless it has begun already."""
         if self.found is not None:
             return
         for job in self._jobs:
-            if living := [each for each in job if active.get(each.name) is each]:
+            if living := [active for active in job if active.name in self.queries]:
                 self._joints.append(JointAnswers(living, self.as_of, AdvanceOutcome()))
                 self._joints[-1].freeze(self._files)
         self.found = launch(self._compute)
@@ -73,12 +79,12 @@ class Flight:
     def _compute(self) -> list[Answer]:
         return [answer for joint in self._joints for answer in joint.compute()]
 
-    def land(self, active: Mapping[str, ActiveQuery]) -> tuple[list[Answer], dict[str, str]]:
-        """The answers of the queries that still run, and the queries that failed. Raises the error of a job.
+    def land(self) -> tuple[list[Answer], dict[str, str]]:
+        """The answers, and the queries that failed. Raises the error of a job.
 
         During recovery there are no answers, and the log has the failures.
         """
-        living, panes = self._living(active), next(iter(self._panes.values()))
+        living, panes = self.queries, next(iter(self._panes.values()))
         if self.found is None:
             noted = {name: panes.noted_failure(name, self.as_of) for name in living}
             return [], {name: why for name, why in noted.items() if why is not None}
@@ -95,16 +101,11 @@ class Flight:
             self._group.timeline.note(self._executions, self._joints[0].moment, seconds, living)
         return answers, failed
 
-    def _living(self, active: Mapping[str, ActiveQuery]) -> dict[str, ActiveQuery]:
-        return {name: each for name, each in self.queries.items() if active.get(name) is each}
-
-    def save(self, active: Mapping[str, ActiveQuery]) -> SavedFlight | None:
-        """For a snapshot; None: nobody waits for its answers."""
-        living = list(self._living(active))
+    def save(self) -> SavedFlight:
         came = {label: panes.without(self._files[label]["file"].to_pylist()) for label, panes in self._panes.items()}
         late = {label: files.filter(pc.field("end") <= self.as_of) for label, files in came.items()}
         later = {label: files["file"].to_pylist() for label, files in late.items()}
-        return SavedFlight(self.as_of, living, later) if living else None
+        return SavedFlight(self.as_of, list(self.queries), later)
 
 
 def wait_for_all(flights: Iterable[Flight]) -> None:

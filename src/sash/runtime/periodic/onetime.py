@@ -23,6 +23,7 @@ from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading
 from sash.runtime.periodic.executor import Execution
 from sash.runtime.periodic.stream_runtime import StreamRuntime, newest_common
+from sash.sharing.choose import CLUSTER
 from sash.sharing.groups import Need
 
 
@@ -57,7 +58,7 @@ class PaneLookup:
 
         A job in the cluster is not done again: its answer has the time at which its files were taken.
         """
-        return any(group.in_cluster for group in self._active.groups) or self._state() == self._seen
+        return any(group.panes.kind == CLUSTER for group in self._active.groups) or self._state() == self._seen
 
     def _state(self) -> list[tuple[int | None, int]]:
         return [(group.clock.now, group.panes.version) for group in self._active.groups]
@@ -136,5 +137,4 @@ def _why_not(query: CompiledQuery, runtime: StreamRuntime) -> str:
 
 
 def _is_stored(reading: Reading, needs: tuple[Need, ...], runtime: StreamRuntime) -> bool:
-    group = runtime.groups.get(reading.table)
-    return group is not None and group.offer(reading, None, needs) is not None
+    return runtime.offer(reading, None, needs) is not None

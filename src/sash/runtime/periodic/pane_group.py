@@ -9,7 +9,7 @@ It makes no difference here which kind of store has the panes, or whether time c
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from sash.catalog import Stream
 from sash.core.window import LandmarkWindow, Window
-from sash.panes.cluster_panes import Cluster, ClusterPanes
+from sash.panes.cluster_panes import FILES, Cluster, ClusterPanes
+from sash.panes.list_panes import ListPanes
 from sash.panes.pane_rows import PaneRows
 from sash.panes.pane_store import PaneStore
 from sash.panes.readings import Reading, TableName
@@ -47,8 +48,8 @@ class PaneGroup:
         self.clock = PaneClock(stream, name.by_rows)
         self._late_revise = stream.late_revise
         self.panes: PaneStore = synopsis_for(name)
-        # The same panes, if they are in the cluster.
-        self.cluster_panes: ClusterPanes | None = None
+        # The same panes, if all of them, or the open ones, are in files.
+        self.filed_panes: ClusterPanes | ListPanes | None = None
         # A stream that sheds load scales only the partials that come to this process.
         self._can_move = bool(name.keys) and not name.by_rows and stream.shed is None
         self.schedule = Schedule(settings.make_policy(), self.clock.offset, self._place, self._together)
@@ -64,7 +65,7 @@ class PaneGroup:
         self.settings = settings
         self.choices = Choices(name, self.clock.length, settings.filter_precision)
         self.calibration = Calibration()
-        # How many executions have begun and are not committed (see `flight`): until then the tasks do not change.
+        # How many executions have begun and are not committed (see `beside`): until then the tasks do not change.
         self.under_way = 0
         # The execution in the cluster that the group does not wait for: its later deadlines wait.
         self.flight: Flight | None = None
@@ -77,7 +78,7 @@ class PaneGroup:
         """
         other = copy.copy(self)
         other.clock, other.panes = copy.copy(self.clock), copy.copy(self.panes)
-        other.clock.coarse, other.links, other._is_trial = [], [], True
+        other.clock.coarse, other.links, other.flight, other._is_trial = [], [], None, True
         other.members, other.queries = self.members.trial(), dict(self.queries)
         other.choices = self.choices.trial()
         other.schedule = self.schedule.trial(other._place, other._together)
@@ -106,7 +107,18 @@ class PaneGroup:
 
     @property
     def in_cluster(self) -> bool:
-        return self.cluster_panes is not None
+        """Whether the rows of a micro-batch stay in the cluster, as files."""
+        return self.filed_panes is not None
+
+    @property
+    def cluster_panes(self) -> ClusterPanes | None:
+        """The panes, if an execution over them is a Spark job."""
+        return self.panes if isinstance(self.panes, ClusterPanes) else None
+
+    @property
+    def list_panes(self) -> ListPanes | None:
+        """The panes, if they are short lists."""
+        return self.panes if isinstance(self.panes, ListPanes) else None
 
     @property
     def _may_move(self) -> bool:
@@ -122,6 +134,11 @@ class PaneGroup:
     def is_too_large(self) -> bool:
         """Whether it has more groups than this process should keep, and could go to the cluster."""
         return self._may_move and self.panes.groups_beyond(self.settings.cluster_groups) > 0
+
+    @property
+    def belongs_there(self) -> bool:
+        """Whether the group goes to the cluster by itself. The open counts of short lists have no bound."""
+        return self.is_too_large or (self._may_move and self.list_panes is not None)
 
     def crowded_out(self, may_move: bool) -> dict[str, str]:
         """The queries that fail because there are too many groups, with the reason: all queries, or none.
@@ -140,13 +157,17 @@ class PaneGroup:
         )
         return {name: why for name, _ in self.members.readers}
 
-    def move_to_cluster(self, cluster: Cluster | None) -> ClusterPanes:
-        """Keep only names of files from now on; the panes are written already."""
+    def move_to_cluster(self, cluster: Cluster | None) -> ClusterPanes | ListPanes:
+        """Keep only names of files from now on, for open panes at least; the panes are written already."""
         before = self.panes
-        self.panes = self.cluster_panes = ClusterPanes(before.key_types, cluster, before.version + 1)
+        if isinstance(before, ListPanes):
+            before.load_files(FILES.empty_table())
+            self.filed_panes = before
+            return before
+        self.panes = self.filed_panes = ClusterPanes(before.key_types, cluster, before.version + 1)
         self.panes.since, self.panes.reach = before.since, before.reach
         self.choices.drop_filters()
-        return self.cluster_panes
+        return self.panes
 
     # -- its readings ----------------------------------------------------------------------------------
 
@@ -218,6 +239,8 @@ class PaneGroup:
 
     def remove_readers(self, names: Iterable[str]) -> None:
         gone = dict.fromkeys(names)
+        if self.flight is not None and not self.flight.forget(gone):
+            self.flight = None
         self.members.remove(gone)
         self.panes.reach = self.members.reach
         if not self._is_trial:
@@ -337,21 +360,20 @@ class PaneGroup:
     @property
     def reads_cluster(self) -> bool:
         """Whether its queries may read panes that are in the cluster."""
-        return any(group.in_cluster for group in (self, *self.links))
+        return any(group.cluster_panes is not None for group in (self, *self.links))
 
-    def land(self, active: Mapping[str, ActiveQuery], outcome: AdvanceOutcome) -> list[Answer]:
+    def land(self, outcome: AdvanceOutcome) -> list[Answer]:
         """Take the answers of its flight; files that only the flight needed may go."""
-        if self.flight is None:
-            # Nobody waits for its answers: it was not in the snapshot.
-            return []
-        answers, failed = self.flight.land(active)
+        assert self.flight is not None
+        answers, failed = self.flight.land()
         self.flight = None
         for name in failed:
             self.unschedule(name)
         outcome.failed |= failed
         self._end_lifetimes(outcome)
         for group in (self, *self.links):
-            group.expire()
+            if group.clock.origin is not None:
+                group.expire()
         return answers
 
     def take(self, early: bool, one_by_one: bool) -> list[ScheduledTask]:

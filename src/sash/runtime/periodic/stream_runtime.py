@@ -12,7 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from sash.core.events import report
 from sash.core.time import Micros
 from sash.core.window import pane_length
 from sash.panes.pane_rows import BatchFacts
-from sash.panes.readings import TableName
+from sash.panes.readings import Reading, TableName
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.observed import RateMeter
@@ -39,9 +39,9 @@ from sash.runtime.records.journal import GroupService, JumpedTuples
 from sash.runtime.settings import Settings
 from sash.runtime.statistics import StreamStatistics
 from sash.runtime.work import Covers, WorkMeter
-from sash.schedule import ScheduledTask, SharedTime
+from sash.schedule import SharedTime
 from sash.sharing.choose import Prices
-from sash.sharing.groups import PaneTable
+from sash.sharing.groups import Need, PaneTable
 
 logger = logging.getLogger("sash.runtime")
 
@@ -90,6 +90,10 @@ class StreamRuntime:
         self._advancing = False
         # Whether a group that has become too large goes to the cluster.
         self.may_move = False
+        # Whether a FREQUENT that comes now may read short lists; earlier versions of Sash had none.
+        self.has_lists = True
+        # While a snapshot is loaded: whether each query of the snapshot reads short lists.
+        self.lists_before: dict[str, bool] = {}
         self.groups: dict[TableName, PaneGroup] = {}
         # The groups in the order of their names, until one comes or goes.
         self._ordered: list[PaneGroup] | None = None
@@ -121,6 +125,7 @@ class StreamRuntime:
         other.groups = {name: group.trial() for name, group in known.items()}
         readers = {name for group in other.groups.values() for name, _ in group.members.readers}
         other.active = {name: self.active[name] for name in readers}
+        other.has_lists, other.may_move = self.has_lists, self.may_move
         other.unreduced = dict(self.unreduced)
         return other
 
@@ -136,27 +141,55 @@ class StreamRuntime:
     def change(self, gone: Iterable[str], come: Sequence[CompiledQuery]) -> None:
         """Remove some queries and add others. Only the groups that they read are touched."""
         touched = self._forget(gone)
-        founded = {reading.table for query in come for reading in query.readings} - self.groups.keys()
-        entered = [self._bring_in(query) for query in come]
+        before = set(self.groups)
+        exact = [reading for query in come if self.why_counted(query) is not None for reading in query.readings]
+        entered = [self._bring_in(query, exact) for query in come]
         self._cut(touched.union(*({group.name for group in active.groups} for active in entered)))
         for active in entered:
             for bound in active.readings:
                 bound.group.require(bound, self._position(bound.group))
             active.home.enter(active)
-        for table in founded:
+        for table in self.groups.keys() - before:
             self._catch_up(self.groups[table])
 
-    def _bring_in(self, query: CompiledQuery) -> ActiveQuery:
-        active = self.active[query.name] = self._bound(query)
+    def _bring_in(self, query: CompiledQuery, exact: Sequence[Reading]) -> ActiveQuery:
+        active = self.active[query.name] = self._bound(query, self._reads_lists(query, exact))
         for number, bound in enumerate(active.readings):
             bound.group.add_reader(query.name, number, bound)
         active.home.queries[query.name] = active
         self.work.change(query, 1)
         return active
 
-    def _bound(self, query: CompiledQuery) -> ActiveQuery:
+    def why_counted(self, query: CompiledQuery) -> str | None:
+        """Why a query needs the counts of all items, whoever else is there; None: short lists would do."""
+        if any(reading.sub_window is None for reading in query.readings):
+            return "its aggregates need them"
+        if len(query.readings) > 1:
+            return "the query reads several windows"
+        if query.readings[0].lists is None:
+            return "a sub-window is no pane, because of PARTITION BY or LAG"
+        if self.stream.late_revise:
+            return "LATE REVISE adds to closed sub-windows"
+        return None if self.has_lists else "the query comes from an earlier version"
+
+    def _reads_lists(self, query: CompiledQuery, exact: Sequence[Reading]) -> bool:
+        """Whether a query that comes reads short lists. `exact` are the readings of others that come with it.
+
+        If all counts are kept for somebody else, as far back, the query reads those.
+        """
+        if query.name in self.lists_before:
+            return self.lists_before[query.name]
+        if self.why_counted(query) is not None:
+            return False
+        (mine,), group = query.readings, self.groups.get(query.readings[0].table)
+        kept = [bound.reading for bound in group.members.readers.values()] if group is not None else []
+        others = [*kept, *(reading for reading in exact if reading.table is mine.table)]
+        return not any(other.window.unbounded or other.window.reach >= mine.window.reach for other in others)
+
+    def _bound(self, query: CompiledQuery, by_lists: bool = False) -> ActiveQuery:
         readings = []
-        for reading, needs in zip(query.readings, query.needs, strict=True):
+        for each, needs in zip(query.readings, query.needs, strict=True):
+            reading = replace(each, table=each.lists) if by_lists and each.lists is not None else each
             if reading.table not in self.groups:
                 self.groups[reading.table] = PaneGroup(reading.table, self.stream, self.settings)
                 self._ordered = None
@@ -261,13 +294,24 @@ class StreamRuntime:
 
     def covers(self, query: CompiledQuery) -> ActiveQuery | None:
         """The query bound to groups whose synopses store everything that it reads; None if there are none."""
-        groups = [self.groups.get(reading.table) for reading in query.readings]
-        pairs = zip(groups, query.readings, query.needs, strict=True)
-        offered = [
-            None if group is None else group.offer(reading, query.synopsis, needs) for group, reading, needs in pairs
-        ]
+        pairs = zip(query.readings, query.needs, strict=True)
+        offered = [self.offer(reading, query.synopsis, needs) for reading, needs in pairs]
         readings = [bound for bound in offered if bound is not None]
         return ActiveQuery(query, readings) if len(readings) == len(offered) else None
+
+    def offer(self, reading: Reading, synopsis: str | None, needs: tuple[Need, ...]) -> BoundReading | None:
+        """A reading bound to the group that stores everything that it needs, if there is one."""
+        for table in (reading.lists, reading.table):
+            group = None if table is None else self.groups.get(table)
+            if group is not None and (bound := group.offer(replace(reading, table=group.name), synopsis, needs)):
+                return bound
+        return None
+
+    def closes(self, group: PaneGroup, watermark: Micros | None) -> int | None:
+        """Up to where a watermark, or the end of input (None), closes the panes of a group over time."""
+        if watermark is None:
+            return None if self.latest is None else group.clock.ends_after(self.latest)
+        return group.clock.closed_by(watermark if self.watermark is None else max(watermark, self.watermark))
 
     def is_between(self, query: CompiledQuery) -> bool:
         """Whether the groups that a query reads are moving and not all as of one time: then the query must wait."""
@@ -379,7 +423,7 @@ class StreamRuntime:
         execute = functools.partial(self.execute, pace.hurries)
         ends = [targets[group.name] for group in groups]
         kind = Advance if pace.services is None else BesideAgain
-        advance = kind(groups, ends, execute, progress.outcome, self._pause, _depart, self.flies)
+        advance = kind(groups, ends, execute, progress.outcome, self._pause, self.flies)
         if pace.services is not None:
             advance.repeat(pace.services[by_rows])
         else:
@@ -397,7 +441,7 @@ class StreamRuntime:
 
     def start_flights(self, launch: Launch) -> None:
         for flight in self.flights:
-            flight.start(launch, self.active)
+            flight.start(launch)
 
     def landing(self) -> list[int]:
         """The places of the groups whose flights can land."""
@@ -408,7 +452,7 @@ class StreamRuntime:
         """Land the flights of some groups. Their outcome takes effect when it is concluded."""
         progress = Progress()
         for place in places:
-            progress.answers += self.ordered()[place].land(self.active, progress.outcome)
+            progress.answers += self.ordered()[place].land(progress.outcome)
         return progress
 
     def conclude(self, landed: Progress, progress: Progress) -> Progress:
@@ -522,15 +566,6 @@ class StreamRuntime:
                 )  # fmt: skip
             if ratio > _REDUCTION or group.label in self.unreduced:
                 self.unreduced[group.label] = ratio
-
-
-def _depart(group: PaneGroup, executions: list[ScheduledTask], queries: list[list[ActiveQuery]]) -> None:
-    jobs = [each for each in queries if each]
-    if group.schedule.shares:
-        jobs = [[active for job in jobs for active in job]]
-    for job in jobs:
-        group.statistics.executed([active.compiled.windows for active in job], group.clock.length)
-    group.flight = Flight(group, jobs, executions[0].as_of, executions)
 
 
 def newest_common(active: ActiveQuery) -> int | None:

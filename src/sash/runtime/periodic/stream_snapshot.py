@@ -14,7 +14,9 @@ import pyarrow as pa
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.errors import CheckpointError
 from sash.core.time import format_duration
+from sash.panes.cluster_panes import FILES
 from sash.panes.covered import CoveredPredicate
+from sash.panes.list_panes import ListPanes
 from sash.panes.readings import TableName
 from sash.plan.expressions import RowExpression
 from sash.runtime.compiler import compile_query
@@ -35,7 +37,7 @@ def save(runtime: StreamRuntime) -> SavedRuntime:
         waiting=runtime.waiting,
         queries={name: _saved_query(active) for name, active in runtime.active.items()},
         statistics=runtime.statistics,
-        groups=[_saved_group(group, runtime) for group in groups],
+        groups=[_saved_group(group) for group in groups],
         tables=[group.panes.to_table() for group in groups],
     )
 
@@ -48,10 +50,11 @@ def _saved_query(active: ActiveQuery) -> SavedQuery:
         lateness=active.lateness,
         valid_from=[bound.valid_from for bound in active.readings],
         covered=[_saved_cover(bound.covered) for bound in active.readings],
+        by_lists=active.home.name.lists is not None,
     )
 
 
-def _saved_group(group: PaneGroup, runtime: StreamRuntime) -> SavedPaneGroup:
+def _saved_group(group: PaneGroup) -> SavedPaneGroup:
     return SavedPaneGroup(
         name=_saved_name(group.name),
         in_cluster=group.in_cluster,
@@ -68,7 +71,8 @@ def _saved_group(group: PaneGroup, runtime: StreamRuntime) -> SavedPaneGroup:
         prices=group.schedule.prices,
         judgement=group.choices.save(),
         statistics=group.statistics,
-        flight=None if group.flight is None else group.flight.save(runtime.active),
+        flight=None if group.flight is None else group.flight.save(),
+        open_files=[] if group.list_panes is None else group.list_panes.save_files(),
     )
 
 
@@ -99,7 +103,8 @@ def _predicate(sql: str, stream: Stream) -> RowExpression:
 
 
 def _saved_name(name: TableName) -> list[object]:
-    return [[key.sql for key in name.keys], name.by_rows, [key.sql for key in name.partition]]
+    saved: list[object] = [[key.sql for key in name.keys], name.by_rows, [key.sql for key in name.partition]]
+    return saved if name.lists is None else [*saved, list(name.lists.values)]
 
 
 def load(runtime: StreamRuntime, saved: SavedRuntime) -> None:
@@ -139,10 +144,11 @@ def _load_group(group: PaneGroup, saved: SavedPaneGroup, table: pa.Table) -> Non
     group.clock.retained_from, group.history_from = saved.retained_from, saved.history_from
     group.clock.stamps.load(saved.stamps)
     group.clock.coarse = list(saved.coarse)
-    if saved.in_cluster:
-        group.move_to_cluster(None)
+    filed = group.move_to_cluster(None) if saved.in_cluster else None
     group.store_what_is_read()
     group.panes.load(table, saved.since)
+    if isinstance(filed, ListPanes):
+        filed.load_files(pa.Table.from_pylist(saved.open_files, FILES))
     group.schedule.prices = saved.prices
     if group.clock.origin is not None:
         group.schedule.restore(

@@ -28,7 +28,7 @@ from sash.plan.reach import Reach, complete_from
 from sash.runtime.settings import Settings
 from sash.runtime.statistics import GroupStatistics, StreamStatistics
 from sash.sharing.choose import Prices
-from sash.storage.epochs import KEEP_ALL, LASTING, Entry, EpochLog, Snapshot
+from sash.storage.epochs import KEEP_ALL, LASTING, Entry, EpochLog, Intent, Snapshot
 
 # The format of checkpoints. A checkpoint of another format is refused (checkpoint.py).
 FORMAT = 6
@@ -65,9 +65,9 @@ class Journal:
     def is_durable(self) -> bool:
         return self._log is not None
 
-    def intend(self, epoch: int, version: int) -> int:
-        """The catalog version of a micro-batch: that of its first attempt, else the given one."""
-        return version if self._log is None else self._log.intend(epoch, version)
+    def intend(self, epoch: int, intent: Intent) -> Intent:
+        """What a micro-batch sees: what its first attempt saw, else what is given."""
+        return intent if self._log is None else self._log.intend(epoch, intent)
 
     def append(self, entry: JournalEntry) -> None:
         """Commit an epoch."""
@@ -246,12 +246,14 @@ class ClusterChanges:
 
     `moved` are the directories of tables that have moved there, and `moved_files` their files. `pane_files` are the
     files that the micro-batch has written. `failed_there` has queries that failed in a job: as of when, and why.
+    `lists` has, by directory, the short lists of panes that close, and the ends of the panes.
     """
 
     moved: list[str] = field(default_factory=list)
     failed_there: dict[str, tuple[Micros, str]] = field(default_factory=dict)
     moved_files: pa.Table | None = field(default=None, metadata=_table("moved"))
     pane_files: pa.Table | None = field(default=None, metadata=_table("panes"))
+    lists: pa.Table | None = field(default=None, metadata=_table("lists"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,6 +263,7 @@ class StreamEntry:
     `failed` has queries, by serial number, whose expressions have failed in Spark, and why. For row-based windows,
     `counted` are the partials of tuples that got their numbers, and `pending` the tuples that have no number yet.
     First the flights of the groups at the places `landed` have landed.
+    `has_lists`: queries that came with the entry may read short lists; earlier versions of Sash had none.
     """
 
     kind: ClassVar[str]
@@ -268,6 +271,7 @@ class StreamEntry:
     version: int
     settings: ReplayedSettings
     failed: dict[str, str]
+    has_lists: bool = False
     cluster: ClusterChanges = field(default_factory=ClusterChanges, metadata=_FLAT)
     counted: pa.Table | None = field(default=None, metadata=_table("counted"))
     pending: pa.Table | None = field(default=None, metadata=_table("pending"))
@@ -328,7 +332,10 @@ class LandingEntry(StreamEntry):
 
 @dataclass(frozen=True)
 class SavedQuery:
-    """A periodic query. `valid_from` and `covered` have an item per reading; a cover is written as its conditions."""
+    """A periodic query. `valid_from` and `covered` have an item per reading; a cover is written as its conditions.
+
+    `by_lists`: it reads short lists instead of all counts.
+    """
 
     ends_at: Micros | None
     resting: bool
@@ -336,6 +343,7 @@ class SavedQuery:
     lateness: int
     valid_from: list[int | None]
     covered: list[list[Any] | None]
+    by_lists: bool = False
 
 
 @dataclass(frozen=True)
@@ -349,7 +357,10 @@ class SavedFlight:
 
 @dataclass(frozen=True)
 class SavedPaneGroup:
-    """A group of panes. Its panes are a table of the snapshot (panes/pane_rows.py)."""
+    """A group of panes. Its panes are a table of the snapshot (panes/pane_rows.py).
+
+    `open_files` are rows of FILES (panes/cluster_panes.py), if the open panes of short lists are in files.
+    """
 
     name: list[object]
     in_cluster: bool
@@ -367,6 +378,7 @@ class SavedPaneGroup:
     judgement: list[float]
     statistics: GroupStatistics
     flight: SavedFlight | None = None
+    open_files: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

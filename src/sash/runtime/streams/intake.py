@@ -118,10 +118,9 @@ class Intake:
     def wait(self) -> None:
         """Wait until the query has ended; raises its error."""
         try:
-            if self._failure is not None:
-                raise self._failure
-            self._query.awaitTermination()
-            if (failure := self._end_flights()) is not None:
+            if self._failure is None:
+                self._query.awaitTermination()
+            if (failure := self._failure or self._end_flights()) is not None:
                 raise failure
         except Exception as error:
             if self.running.stopping:

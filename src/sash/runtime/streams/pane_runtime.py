@@ -61,7 +61,7 @@ from sash.runtime.streams.load import report_recovery, report_snapshot
 from sash.runtime.streams.stream_pass import Passes
 from sash.spark.pools import PANES, in_pool
 from sash.spark.sources import units_in
-from sash.storage.epochs import KEEP_ALL, EpochLog
+from sash.storage.epochs import KEEP_ALL, EpochLog, Intent
 from sash.storage.window_files import WindowFiles
 
 if TYPE_CHECKING:
@@ -218,13 +218,13 @@ class PaneRuntime:
                 + (" with the checkpoint to go on" if self._journal.is_durable else " and read it anew")
             )
 
-    def begin(self, epoch: int, version: int) -> int:
+    def begin(self, epoch: int, intent: Intent) -> Intent:
         """Go to the version of the catalog that an epoch sees: that of its first attempt, else the given one."""
-        seen = self._journal.intend(epoch, version)
+        seen = self._journal.intend(epoch, intent)
         self._failed_before = set(self._roster.failed)
         with self._isolation.slide():
             self._use(self.settings)
-            self._roster.synchronise(seen)
+            self._roster.synchronise(seen.version)
             self.cluster.move(epoch)
         return seen
 
@@ -248,12 +248,15 @@ class PaneRuntime:
         assert passed is not None
         kept, dropped = self._rows_to_keep(batch)
         landing = self._landing(wait=not is_live)
+        if (watermark := self.panes.next_watermark(passed.facts)) is not None:
+            self.cluster.cut(watermark, is_batch=True)
         began, late = time.perf_counter(), statistics.late_tuples
         entry = BatchEntry(
             epoch=batch.epoch,
             version=batch.version,
             settings=ReplayedSettings.of(self.panes.settings),
             failed=self._roster.failed_since(self._failed_before),
+            has_lists=self.panes.has_lists,
             counted=passed.counted,
             pending=passed.pending,
             partials=passed.table,
@@ -308,14 +311,17 @@ class PaneRuntime:
         failed_before = set(self._roster.failed)
         counted, pending = self.passes.count_pending(watermark)
         landing = self._landing(wait=True)
+        self.cluster.cut(watermark, is_batch=False)
         with self._all_or_broken():
             with self._isolation.slide():
                 self._use(self.settings)
+                self.cluster.bring()
                 entry = kind(
                     epoch=self.epoch,
                     version=self._roster.version,
                     settings=ReplayedSettings.of(self.panes.settings),
                     failed=self._roster.failed_since(failed_before),
+                    has_lists=self.panes.has_lists,
                     counted=counted,
                     pending=pending,
                     landed=landing or None,
@@ -328,11 +334,9 @@ class PaneRuntime:
     def land(self, wait: bool) -> None:
         """Land flights in an epoch of their own: all of them, or those that can land now."""
         if self._is_broken:
-            # The log has the state. A thread must not outlive the session.
-            wait_for_all(self.panes.flights)
-            return
-        landing = self._landing(wait)
-        if landing:
+            # The log has the state. But no job may outlive the session.
+            wait_for_all(self.panes.flights if wait else ())
+        elif landing := self._landing(wait):
             with self._all_or_broken():
                 entry = LandingEntry(
                     epoch=self.epoch,
@@ -466,6 +470,7 @@ class PaneRuntime:
             return
         snapshot, applied = self._journal.replay(STREAM, self._load_snapshot, self._repeat)
         self._use(self.settings)
+        self.panes.has_lists = True
         if self.kept is not None:
             self.kept.keep_only_files()
         self.cluster.recovered()
@@ -476,7 +481,9 @@ class PaneRuntime:
     def _load_snapshot(self, snapshot: StreamSnapshot) -> None:
         self._use(snapshot.settings.over(self.settings))
         self._roster.load(snapshot.failed, snapshot.ended)
+        self.panes.lists_before = {name: saved.by_lists for name, saved in snapshot.runtime.queries.items()}
         self._roster.synchronise(snapshot.version)
+        self.panes.lists_before = {}
         self.passes.pending = snapshot.pending
         stream_snapshot.load(self.panes, snapshot.runtime)
         if self.kept is not None and snapshot.kept is not None:
@@ -487,6 +494,7 @@ class PaneRuntime:
     def _repeat(self, entry: StreamEntry) -> None:
         """Apply an entry again with the settings of its time, whatever the user has chosen since."""
         self._use(entry.settings.over(self.settings))
+        self.panes.has_lists = entry.has_lists
         self._roster.synchronise(entry.version)
         self.cluster.replay(entry.cluster)
         self._roster.fail(entry.failed)

@@ -23,6 +23,7 @@ from sash.server.api import Service
 from sash.server.models import Question
 from sash.server.page.frame import shown_rows, table_columns
 from sash.server.problems import ProblemError
+from sash.server.python_calls import refuse_python
 from sash.sql import RegisterQuery, parse
 
 _ROWS = 500
@@ -77,6 +78,7 @@ def decorations(text: str, mistake: Exception | None) -> list[dict[str, Any]]:
 def register(service: Service, text: str, name: str) -> str:
     """Register a SELECT under a name, or execute REGISTER QUERY; returns the query's name."""
     service.check_room()
+    refuse_python(service.session, text)
     statement = parse(text)
     if isinstance(statement, RegisterQuery):
         service.session.execute(statement)

@@ -54,7 +54,7 @@ class _Binder:
     """Binds all queries of one statement."""
 
     def __init__(self, catalog: Catalog, script: str) -> None:
-        self._script = script
+        self._script, self._user = script, catalog.aggregates
         self.sources = FromBinder(catalog, script, self._bind_tree)
 
     def _bind_tree(self, tree: exp.Expr) -> BoundSelect | BoundSet:
@@ -117,7 +117,7 @@ class _Binder:
         tree = check_shape(select)
         found = self.sources.bind(tree, outer)
         # The scope of WHERE has the names of the query around it, too.
-        around = Scope(self._script, found.columns)
+        around = Scope(self._script, found.columns, user=self._user)
         conditions, tests = split_where(tree, around)
         scope, own = own_scope(around), {join.source.name for join in found.joins}
         ties = [_tie(condition, own, around) for condition in conditions if not sources_in(condition) <= own]
@@ -134,7 +134,7 @@ class _Binder:
     # -- tests against sub-queries ---------------------------------------------------------------------
 
     def _test(self, test: WrittenTest, scope: Scope) -> BoundTest:
-        if not isinstance(test.query, exp.Select) or _is_grouped(test.query):
+        if not isinstance(test.query, exp.Select) or self._is_grouped(test.query):
             _refuse_ties(test.query, scope)
             query = self._bind_tree(test.query)
             made = BoundTest(query, test.node, test.negated, test.at, tied=False)
@@ -153,6 +153,12 @@ class _Binder:
         _check_one(len(entries), test, body.scope)
         return replace(made, compared=_compared(test.value, entries[0].term, body.scope))
 
+    def _is_grouped(self, tree: exp.Select) -> bool:
+        """Whether the rows are groups, which cannot be tied to the query around."""
+        calls = {node.name.lower() for item in tree.expressions for node in item.find_all(exp.Anonymous)}
+        is_aggregate = not calls.isdisjoint(aggregates.NAMES | self._user.keys())
+        return bool(tree.args.get("group") or tree.args.get("having")) or is_aggregate
+
 
 def _columns(entries: Collection[SelectEntry]) -> tuple[tuple[str, pa.DataType], ...]:
     return tuple((entry.name, entry.term.type) for entry in entries)
@@ -169,12 +175,6 @@ def _tie(condition: Term, own: Collection[str], scope: Scope) -> tuple[Term, Ter
     if not sources_in(condition) & set(own):
         raise scope.error("this speaks of the query around the sub-query alone: write it out there", condition.span)
     raise scope.error(_TIED, condition.span)
-
-
-def _is_grouped(tree: exp.Select) -> bool:
-    """Whether the rows are groups, which cannot be tied to the query around."""
-    calls = (node.name.lower() for item in tree.expressions for node in item.find_all(exp.Anonymous))
-    return bool(tree.args.get("group") or tree.args.get("having")) or any(name in aggregates.NAMES for name in calls)
 
 
 def _refuse_ties(tree: exp.Expr, scope: Scope) -> None:

@@ -48,7 +48,7 @@ from sash.sql.binding.select_list import refuse_star
 from sash.sql.binding.shape import SETS, word_in
 from sash.sql.binding.shedding import check_shed_items, check_shed_window, check_shedding
 from sash.sql.binding.windows import bind_window, check_all_slide, check_together
-from sash.sql.expressions.aggregates import parameters
+from sash.sql.expressions.aggregates import parameters, together
 from sash.sql.expressions.answer_terms import GroupTerms, Translator, field_of
 from sash.sql.expressions.normal_form import normal_form
 from sash.sql.expressions.operators import joined
@@ -326,6 +326,8 @@ class GroupingColumns(GroupTerms[AggregateCall]):
             self._key_nodes[sql] = Key(name, row_expression(term))
 
     def _call(self, term: Term, sql: str) -> AggregateCall:
-        argument = row_expression(term.args[0]) if term.args else None
         name = self._unused(sql, self._reserved)
+        if (user := self._scope.user.get(str(term.value))) is not None:
+            return AggregateCall(name, user.name, together([*map(row_expression, term.args)]), term.type, user=user)
+        argument = row_expression(term.args[0]) if term.args else None
         return AggregateCall(name, str(term.value), argument, term.type, parameters(term))

@@ -7,7 +7,7 @@ one value per group: TOP(k, x [, weight]), FREQUENT(k, x), HISTOGRAM(x), APPROX_
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -18,7 +18,9 @@ import pyarrow.types as pt
 from sqlglot import exp
 
 from sash.core.errors import CqlError, Span
+from sash.core.user_aggregate import UserAggregate
 from sash.panes.aggregates import AGGREGATES
+from sash.plan.expressions import RowExpression
 from sash.plan.nodes import Parameter
 from sash.sql.expressions import constants
 from sash.sql.expressions.coercion import is_interval, is_number
@@ -80,6 +82,39 @@ def type_aggregate(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
     argument = _checked(name, argument, rule, scope, span_of(first))
     constant = tuple(_parameter(name, part, argument, inner, typed) for part in others)
     return Term("aggregate", (argument, *constant), rule.result or argument.type, word, name)
+
+
+def type_user_aggregate(node: exp.Expr, user: UserAggregate, scope: Scope, typed: Typer) -> Term:
+    """An aggregate that the program has made: of one column or several."""
+    word, title = word_of(node), user.name.upper()
+    scope.check_aggregate(title, word)
+    if any(isinstance(argument, exp.Star | exp.Distinct) for argument in node.expressions):
+        raise scope.error(f"{title} needs columns: neither * nor DISTINCT", word)
+    if not node.expressions or not user.takes(len(node.expressions)):
+        given = f"{len(node.expressions)} argument{'s' * (len(node.expressions) != 1)}"
+        raise scope.error(f"{title} cannot be called with {given}: its lift takes other columns", word)
+    inner = scope.without_aggregates(f"cannot stand inside {title}")
+    arguments = tuple(typed(argument, inner) for argument in node.expressions)
+    for argument in arguments:
+        _check_typed(title, argument, scope, argument.span)
+        if pt.is_nested(argument.type):
+            raise scope.unsupported(f"{title} of {spark_name(argument.type)}", argument.span)
+    return Term("aggregate", arguments, user.returns, word, user.name)
+
+
+def together(arguments: Sequence[RowExpression]) -> RowExpression:
+    """The arguments of an aggregate as one: several are a struct, which is NULL where one of them is.
+
+    >>> together([RowExpression("x", pa.int64(), ("x",)), RowExpression("y", pa.int64(), ("y",))]).sql
+    "CASE WHEN (x) IS NOT NULL AND (y) IS NOT NULL THEN named_struct('_0', x, '_1', y) END"
+    """
+    if len(arguments) == 1:
+        return arguments[0]
+    known = " AND ".join(f"({argument.sql}) IS NOT NULL" for argument in arguments)
+    fields = ", ".join(f"'_{i}', {argument.sql}" for i, argument in enumerate(arguments))
+    type = pa.struct([(f"_{i}", argument.type) for i, argument in enumerate(arguments)])
+    columns = dict.fromkeys(column for argument in arguments for column in argument.columns)
+    return RowExpression(f"CASE WHEN {known} THEN named_struct({fields}) END", type, tuple(columns))
 
 
 def _count_distinct(node: exp.Expr, name: str, scope: Scope, typed: Typer) -> Term:

@@ -6,6 +6,8 @@ import pyarrow.types as pt
 from sqlglot import exp
 
 from sash.core.errors import CqlError, Span, nearest
+from sash.panes.aggregates import AGGREGATES, HOLISTIC
+from sash.panes.partials import PARTIAL_KINDS
 from sash.sql.expressions import aggregates
 from sash.sql.expressions.aggregates import ITEM_FUNCTIONS
 from sash.sql.expressions.coercion import is_interval
@@ -37,9 +39,19 @@ _OVER = """
 """
 _WINDOW_FUNCTIONS = frozenset(_OVER.split())
 
+# The names that a program may not give to an aggregate of its own.
+FUNCTION_NAMES = frozenset(
+    (
+        *(*FUNCTIONS, *REFUSED, *AGGREGATES, *HOLISTIC, *aggregates.NAMES, *ITEM_FUNCTIONS, *PARTIAL_KINDS),
+        *(*_LATER_AGGREGATES, *_STREAM_OPERATORS, *_WINDOW_FUNCTIONS),
+    )
+)
+
 
 def type_call_node(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
     name, word = node.name.lower(), word_of(node)
+    if name in scope.user:
+        return aggregates.type_user_aggregate(node, scope.user[name], scope, typed)
     if name in aggregates.NAMES:
         return aggregates.type_aggregate(node, scope, typed)
     if name not in FUNCTIONS:
@@ -66,7 +78,7 @@ def _refusal(written: str, scope: Scope, word: Span) -> CqlError:
         return scope.unsupported("window functions (OVER)", word)
     if name in REFUSED:
         return scope.error(f"{name.upper()} is refused: {REFUSED[name]}", word)
-    known = [known.upper() for known in (*FUNCTIONS, *aggregates.NAMES, *ITEM_FUNCTIONS)]
+    known = [known.upper() for known in (*FUNCTIONS, *aggregates.NAMES, *ITEM_FUNCTIONS, *scope.user)]
     hint = nearest(name, known).split("; known")[0]  # the list of all of them would help nobody
     return scope.error(f"unknown function '{written}'{hint}", word)
 

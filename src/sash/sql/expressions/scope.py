@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from sash.catalog import Catalog, DeclaredArchive, Stream, Table
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
+from sash.core.user_aggregate import UserAggregate
 from sash.sql.expressions.functions import REFUSED
 from sash.sql.expressions.terms import Term, render
 from sash.sql.reading.places import span_of
@@ -158,13 +159,17 @@ class FromColumns:
 
 @dataclass(frozen=True)
 class Scope:
-    """`no_aggregates` is why an aggregate is not allowed here; empty if it is allowed."""
+    """`no_aggregates` is why an aggregate is not allowed here; empty if it is allowed.
+
+    `user` are the aggregates that the program has made, by lower-case name.
+    """
 
     script: str
     columns: FromColumns
     no_aggregates: str = ""
     aliases: Mapping[str, Term] = field(default_factory=dict)
     aliases_first: bool = False
+    user: Mapping[str, UserAggregate] = field(default_factory=dict)
 
     def without_aggregates(self, reason: str) -> Scope:
         return replace(self, no_aggregates=reason, aliases={})

@@ -1,6 +1,6 @@
 """CREATE and DROP of streams, tables, indexes and archives, as they are written.
 
-    CREATE STREAM name [(columns)] FROM format [OPTIONS (...)] TIMESTAMP column [clauses]
+    CREATE STREAM name [(columns)] FROM format [OPTIONS (...)] TIMESTAMP column | ARRIVAL [clauses]
     CREATE [NONRETROACTIVE] TABLE name (column type [PRIMARY KEY], .. [, PRIMARY KEY (column, ..)])
     CREATE INDEX ON stream (column) [USING kind]        DROP INDEX ON stream (column) [USING kind]
     CREATE ARCHIVE name FROM stream_or_query KEY column LIFETIME [column] UP TO duration UPDATE EVERY duration
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot.tokenizer_core import TokenType
 
-from sash.catalog import CLUSTER, EVENT_TIMES, MEMORY, Source, one_in
+from sash.catalog import ARRIVAL, CLUSTER, EVENT_TIMES, MEMORY, Source, one_in
 from sash.core.errors import Span, nearest
 from sash.core.time import Micros
 from sash.sql.reading.cursor import Cursor, Name
@@ -274,7 +274,20 @@ def _timestamp(cursor: Cursor, schema: pa.Schema | None, column: str, at: Span) 
             if not pa.types.is_timestamp(field.type):
                 raise cursor.error(f"'{field.name}' is not a TIMESTAMP; event time needs one", at)
             return field.name
+    if column.lower() == ARRIVAL:
+        _refuse_order(cursor)
+        return ARRIVAL
     raise cursor.error(f"unknown column '{column}'{nearest(column, schema.names)}", at)
+
+
+def _refuse_order(cursor: Cursor) -> None:
+    """Refuse the clauses for tuples that are not in order: those of ARRIVAL are."""
+    clauses = Cursor(cursor.tokens, cursor.text, cursor.position)
+    while clauses.position and not clauses.at("FROM"):
+        clauses.position -= 1
+        if clauses.at("DELAY") or clauses.at("MAX", "JUMP"):
+            word = "DELAY" if clauses.at("DELAY") else "MAX JUMP"
+            raise clauses.error(f"tuples arrive in order, and {word} is for others: leave it out")
 
 
 def _columns(cursor: Cursor) -> pa.Schema:

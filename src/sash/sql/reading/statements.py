@@ -43,6 +43,11 @@ class Select:
         """The named tables in FROM, sub-queries included, in the order of the text."""
         return sorted(self.tree.find_all(exp.Table), key=lambda table: span_of(table).start)
 
+    @property
+    def calls(self) -> set[str]:
+        """The lower-case names of the functions that it calls."""
+        return {node.name.lower() for node in self.tree.find_all(exp.Anonymous)}
+
 
 @dataclass(frozen=True)
 class CreateStream:
