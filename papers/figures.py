@@ -37,10 +37,8 @@ FIGURES = {
 
 def runs(topic: str, *, full: bool) -> dict[str, list[str]]:
     """The measurements of a topic: the file that each writes, and its arguments."""
-    name = f"{topic}.csv" if topic == "frequent" else f"{topic}.json"
-    if not full:
-        return {name: ["--quick"]}
-    return {name: [], "archive_large.json": ["--large"]} if topic == "archive" else {name: []}
+    name, given = f"{topic}.csv" if topic == "frequent" else f"{topic}.json", [] if full else ["--quick"]
+    return {name: given, **({"archive_large.json": ["--large", *given]} if topic == "archive" else {})}
 
 
 def commands(topic: str, *, full: bool, again: bool) -> list[list[str]]:

@@ -1,11 +1,11 @@
 """The archive on disk: updates, probes and scans by layout, strategy and sub-indices (thesis, figures 4.4 to 4.11).
 
-    python -m papers.archive.run [--quick | --large | --megabytes N] [--updates 36] [--ways R-ins4 ..] [--warm]
+    python -m papers.archive.run [--large] [--quick | --megabytes N] [--updates 36] [--ways R-ins4 ..] [--warm]
 
-500 MB of records are alive (--large: 5 GB, --quick: 20 MB): 1,000 bytes each, 100 keys, uniform lifetimes, 36 updates
-in the longest. One archive is built and then migrated for every way; after some updates to settle in, each further
-update is timed, then a probe of a random key and a scan of everything. Wall-clock seconds, and bytes that came from
-the disk, which do not depend on what else the machine does.
+500 MB of records are alive (--large: 5 GB; --quick: a hundredth of either, and fewer ways): 1,000 bytes each, 100 keys,
+uniform lifetimes, 36 updates in the longest. One archive is built and then migrated for every way; after some updates
+to settle in, each further update is timed, then a probe of a random key and a scan of everything. Wall-clock seconds,
+and bytes that came from the disk, which do not depend on what else the machine does.
 
     Rebuild4x4, NoRebuild4x4       doubly partitioned, round robin; with -chr chronological
     R-ins4, D-ins4                 wave indexes by insertion time, REINDEX and DEL
@@ -45,7 +45,7 @@ from papers import out_directory
 from papers.archive.workload import EVERY, KEYS, LIFETIME, RATES, RECORD, SCHEMA, SLOTS, Workload
 from sash.archive import Archive
 
-SIZES = {"quick": 20_000_000, "small": 500_000_000, "large": 5_000_000_000}
+SMALL_BYTES, LARGE_BYTES = 500_000_000, 5_000_000_000
 SIDES = ("2x2", "3x3", "4x4", "5x5")
 # In the order in which they are taken: the doubly partitioned ones, those of figure 4.4, the wave indexes.
 WAYS = (
@@ -61,6 +61,7 @@ WAYS = (
 )
 # Those of figures 4.9 to 4.11: 36 updates of 5 GB, each with a scan, take hours.
 LARGE = tuple(way for way in WAYS if re.fullmatch(r"(Rebuild|NoRebuild)(\d)x\2|[RD]-ins(4|9|16|25)", way))
+QUICK = tuple(way for way in WAYS if re.search(r"build(2x2|4x4|2x8|8x2)|^[RD]-ins(4|16)$", way))
 # Figure 4.8 has no chronological layouts.
 FLUCTUATING = tuple(way for way in WAYS if not way.endswith(("-chr", "2x8", "8x2")))
 STRATEGY = {"Rebuild": "rebuild", "R": "rebuild", "NoRebuild": "no_rebuild_eager", "D": "no_rebuild_eager"}
@@ -182,9 +183,9 @@ def apart(work: Callable[..., Any], *arguments: Any) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--large", action="store_true", help="5 GB, figures 4.9 to 4.11")
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_const", dest="size", const="quick", help="20 MB, to see that all works")
-    size.add_argument("--large", action="store_const", dest="size", const="large", help="5 GB, figures 4.9 to 4.11")
+    size.add_argument("--quick", action="store_true", help="a hundredth of the size, to see that all works")
     size.add_argument("--megabytes", type=int, help="another size")
     parser.add_argument("--updates", type=int, help="timed updates (default 36: all records are replaced; quick: 4)")
     parser.add_argument("--settle", type=int, help="updates before those (default 12; quick: 2)")
@@ -195,9 +196,11 @@ def main() -> None:
     arguments = parser.parse_args()
     if not arguments.warm and not hasattr(os, "posix_fadvise"):
         parser.error("this system cannot drop files from its page cache; take --warm")
-    large, quick = arguments.size == "large", arguments.size == "quick"
+    large, quick = arguments.large, arguments.quick
     updates, settle = arguments.updates or (4 if quick else 36), arguments.settle or (2 if quick else 12)
-    size_bytes = arguments.megabytes * 1_000_000 if arguments.megabytes else SIZES[arguments.size or "small"]
+    size_bytes = (LARGE_BYTES if large else SMALL_BYTES) // (100 if quick else 1)
+    if arguments.megabytes:
+        size_bytes = arguments.megabytes * 1_000_000
     path = out_directory(quick) / ("archive_large.json" if large else "archive.json")
     cells: list[Cell] = []
     for rate in ("steady",) if large else arguments.rates:
@@ -205,7 +208,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(dir=arguments.directory) as directory:
             apart(build, Path(directory) / "built", work)
             every = LARGE if large else WAYS if rate == "steady" else FLUCTUATING
-            for way in arguments.ways or every:
+            for way in arguments.ways or (way for way in every if not quick or way in QUICK):
                 copy = Path(directory) / way
                 apart(migrate, Path(directory) / "built", copy, way)
                 g, e, _, _ = partitioning(way)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from papers.archive.draw import LINES, MEASURES, PANELS, SPLITS, figure, points
-from papers.archive.run import FLUCTUATING, LARGE, WAYS, build, measure, migrate, partitioning
+from papers.archive.run import FLUCTUATING, LARGE, QUICK, WAYS, build, measure, migrate, partitioning
 from papers.archive.workload import RATES, RECORD, Workload
 
 pytestmark = pytest.mark.deep
@@ -33,6 +33,7 @@ def test_every_way_has_a_name_and_a_line() -> None:
     drawn = sum(len(points(cells, line, "steady", "update")) for line in LINES)
     assert drawn == len(WAYS) - 2 and set(SPLITS) < set(WAYS), "those of figure 4.4 have no line"
     assert set(FLUCTUATING) < set(WAYS) and set(LARGE) < set(WAYS) and len(LARGE) == 16
+    assert len(QUICK) == 14 and set(SPLITS) < set(QUICK)
     assert partitioning("NoRebuild2x8") == (2, 8, "round_robin", "no_rebuild_eager")
 
 
