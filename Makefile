@@ -52,7 +52,7 @@ check: lint ## the same, and the tests that need no JVM
 bench: $(INSTALLED) ## measure: make bench ARGS="NAME", see sash bench --help
 	@$(WITH_JAVA) $(BIN)/sash bench $(ARGS)
 
-figures: $(INSTALLED) ## draw the papers' figures, after measuring what was not measured: ARGS="TOPIC .."
+figures: $(INSTALLED) ## measure and draw the papers' figures, quickly; as published: ARGS="--full", ARGS="TOPIC .."
 	@$(BIN)/python -m papers.figures $(ARGS)
 
 docs: $(INSTALLED) ## run the examples in the docstrings, check the links between *.md

@@ -110,9 +110,6 @@ class Standing:
     def __init__(self, part: float) -> None:
         self._part = part
 
-    def seconds_until(self, part: float) -> float | None:
-        return None
-
     def passed(self) -> float:
         return self._part
 

@@ -2,6 +2,7 @@
 
     python -m benchmarks.run_neighbours                 nine minutes
     python -m benchmarks.run_neighbours --seconds 10
+    python -m benchmarks.run_neighbours --own           three minutes
 
 A live stream of packets stores its window. For --seconds it runs alone; then as long while another thread asks one
 question after the other, a join of the stored window with itself, by Spark; then as long while another thread has an
@@ -10,6 +11,9 @@ panes are in the cluster, so that one execution over them follows the other. Tha
 FAIR, with the pools of Sash, and on one whose scheduler is FIFO, where pools mean nothing, everything else being equal:
 pools, none, none, pools, so that neither gains by coming later. Prints the median and the longest time of work on a
 micro-batch in each case, what the neighbours took, and the ratios of medians, as one JSON object.
+
+--own: instead, a live stream whose own panes are in the cluster, under `serial`, where a slide waits for executions,
+and under `ttu`, where executions run beside the micro-batches: serial, ttu, ttu, serial.
 """
 
 from __future__ import annotations
@@ -178,6 +182,43 @@ def block(scheduler: str, seconds: float, rate: int) -> dict[str, Took]:
     return found
 
 
+def own(level: str, seconds: float, rate: int) -> tuple[list[float], dict[str, float]]:
+    """What micro-batches take whose own executions are in the cluster, how often a query is answered, and how late.
+
+    Each micro-batch brings tuples of new groups: the window has ten times the rate.
+    """
+    with spark_with("FAIR") as spark, sash.connect(spark=spark, isolation=level, keep_answers=2) as session:
+        frame = spark.readStream.format("rate").option("rowsPerSecond", rate).option("numPartitions", 2).load()
+        frame = frame.selectExpr("timestamp AS ts", f"CAST(value % {10 * rate} AS INT) AS k", "value AS v")
+        session.create_stream("packets", frame, timestamp="ts")
+        text = "SELECT k, SUM(v) AS t FROM packets [WINDOW 10 sec SLIDE 1 sec] GROUP BY k HAVING SUM(v) < 0"
+        query = session.register(text, name="large", synopsis="cluster")
+        session.start(trigger=f"{TRIGGER:g} seconds")
+        times(session, 15)
+        before = query.answered
+        found = times(session, seconds)
+        told = {
+            "answers": query.answered - before,
+            "lateness": session.stats()["queries"]["large"]["lateness"],
+            "beside_slides": session.stats()["beside_slides"],
+        }
+        session.stop()
+    return found, told
+
+
+def compare_own(seconds: float, rate: int) -> dict[str, dict[str, float]]:
+    batches, counts = defaultdict[str, list[float]](list), defaultdict[str, list[dict[str, float]]](list)
+    for level in ("serial", "ttu", "ttu", "serial"):
+        took, told = own(level, seconds, rate)
+        batches[level] += took
+        counts[level].append(told)
+        print(f"{level}: done", file=sys.stderr, flush=True)
+    return {
+        level: {**summary(batches[level]), **{name: statistics.fmean(each[name] for each in told) for name in told[0]}}
+        for level, told in counts.items()
+    }
+
+
 def summary(values: list[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "longest": max(values), "number": len(values)}
 
@@ -186,7 +227,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20, help="of each case in each session (default %(default)s)")
     parser.add_argument("--rate", type=int, default=20_000, help="tuples per second (default %(default)s)")
+    parser.add_argument("--own", action="store_true", help="a stream whose own panes are in the cluster")
     given = parser.parse_args()
+    if given.own:
+        print(json.dumps(compare_own(given.seconds, given.rate)))
+        return
     batches: dict[str, dict[str, list[float]]] = {POOLS: defaultdict(list), NONE: defaultdict(list)}
     beside_them: dict[str, dict[str, list[float]]] = {POOLS: defaultdict(list), NONE: defaultdict(list)}
     # The archive is small for a benchmark's sake; Spark rewrites it as it would a large one.

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from papers import OUT
+from papers import measurements
 
 Cells = list[dict[str, Any]]
 # Lines of the figures: a name, and the ways that are its points.
@@ -24,8 +24,14 @@ LINES = {
     "Lazy": r"Lazy(\d)x\1",
     "Lazy-ins": r"Lazy-ins\d+",
 }
-# Figures 4.5 to 4.7 (4.9 to 4.11 for the large archive): the measure, its title, and whether it is logarithmic.
-PANELS = (("update", "4.5, 4.9: update"), ("probe", "4.6, 4.10: probe"), ("scan", "4.7, 4.11: scan"))
+# Figures 4.5 to 4.7, and 4.9 to 4.11 of the large archive.
+PANELS = {
+    "archive": (("4.5", "update"), ("4.6", "probe"), ("4.7", "scan")),
+    "archive_large": (("4.9", "update"), ("4.10", "probe"), ("4.11", "scan")),
+}
+MEASURES = ("update", "probe", "scan")
+MOVED = "MB from and to the disk"
+SPLITS = ("Rebuild4x4", "Rebuild2x8", "Rebuild8x2")
 
 
 def points(cells: Cells, line: str, rate: str, measure: str) -> list[tuple[int, float]]:
@@ -36,14 +42,15 @@ def points(cells: Cells, line: str, rate: str, measure: str) -> list[tuple[int, 
 
 def table(cells: Cells) -> None:
     shown = Table(title="means; seconds, megabytes")
-    names = ("way", "rate", "update", "probe", "scan", "touched", "written", "stored", "memory")
+    names = ("way", "rate", *MEASURES, *(f"{name}_read" for name in MEASURES), "touched", "written", "stored", "memory")
     for name in names:
         shown.add_column(name, justify="left" if name in ("way", "rate") else "right")
     for cell in cells:
-        seconds = (f"{cell[name]:.3f}" for name in ("update", "probe", "scan"))
+        seconds = (f"{cell[name]:.3f}" for name in MEASURES)
+        read = (f"{cell[f'{name}_read'] / 1e6:,.1f}" for name in MEASURES)
         sizes = (f"{cell[name] / 1e6:,.0f}" for name in ("written", "stored", "memory"))
-        shown.add_row(cell["way"], cell["rate"], *seconds, f"{cell['touched']:.1f}", *sizes)
-    Console(width=140).print(shown)
+        shown.add_row(cell["way"], cell["rate"], *seconds, *read, f"{cell['touched']:.1f}", *sizes)
+    Console(width=160).print(shown)
 
 
 def claims(cells: Cells) -> None:
@@ -63,42 +70,85 @@ def claims(cells: Cells) -> None:
             print(f"{cell['way']}: a scan takes {cell['scan'] / cell['probe']:.0f} times as long as a probe")
 
 
-def figure(cells: Cells, path: Path) -> None:
+def moved(cell: dict[str, Any], measure: str) -> float:
+    """Megabytes that an operation reads from the disk and writes."""
+    return float(cell[f"{measure}_read"] + (cell["written"] if measure == "update" else 0)) / 1e6
+
+
+def curves(seconds: Any, megabytes: Any, cells: Cells, measure: str) -> None:
+    """Figures 4.5 to 4.7 and 4.9 to 4.11: seconds by number of sub-indices; below them what goes over the disk."""
+    moving = [{**cell, "moved": moved(cell, measure)} for cell in cells]
+    for axes, name, unit in ((seconds, measure, "seconds"), (megabytes, "moved", MOVED)):
+        for line in LINES:
+            found = points(moving, line, "steady", name)
+            if found:
+                axes.plot([n for n, _ in found], [each for _, each in found], marker="o", markersize=3, label=line)
+        axes.set(xlabel="sub-indices", ylabel=unit)
+        axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
+    seconds.legend(fontsize=7)
+
+
+def splits(axes: Any, cells: Cells) -> None:
+    """Figure 4.4: times, and bytes that updates write, beside those of Rebuild4x4."""
+    by_way = {cell["way"]: cell for cell in cells if cell["rate"] == "steady"}
+    for place, way in enumerate(way for way in SPLITS if way in by_way):
+        names = (*MEASURES, "written")
+        ratios = [by_way[way][name] / by_way[SPLITS[0]][name] for name in names]
+        axes.bar([number + place * 0.25 for number in range(len(names))], ratios, 0.25, label=way)
+    axes.set_xticks([number + 0.25 for number in range(4)], [*MEASURES, "written"])
+    axes.set(ylabel=f"/ {SPLITS[0]}")
+    axes.legend(fontsize=7)
+
+
+def fluctuation(axes: Any, cells: Cells, name: str, unit: str) -> None:
+    """Figure 4.8: updates at a steady rate, and above them what a fluctuating rate adds."""
+    pairs = [(line, n) for line in ("Rebuild", "NoRebuild", "R-ins", "D-ins") for n in (4, 9, 16, 25)]
+    moving = [{**cell, "moved": moved(cell, "update")} for cell in cells]
+    steady, varying = (
+        {(line, n): each for line in LINES for n, each in points(moving, line, rate, name)}
+        for rate in ("steady", "fluctuating")
+    )
+    shown = [pair for pair in pairs if pair in steady and pair in varying]
+    names = [f"{line.replace('ebuild', '')}{n}" for line, n in shown]
+    axes.bar(names, [steady[pair] for pair in shown], color="lightgray", label="steady")
+    more = [max(0.0, varying[pair] - steady[pair]) for pair in shown]
+    axes.bar(names, more, bottom=[steady[pair] for pair in shown], color="black", label="more at a fluctuating rate")
+    axes.tick_params(axis="x", rotation=90, labelsize=7)
+    axes.set(title="4.8: updates, fluctuating rate", ylabel=unit)
+    axes.legend(fontsize=7)
+
+
+def figure(results: dict[str, Any], path: Path) -> Path:
     import matplotlib.pyplot as plt
 
-    picture, panels = plt.subplots(2, 2, figsize=(13, 10))
-    for axes, (measure, title) in zip(panels.flat, PANELS, strict=False):
-        for line in LINES:
-            found = points(cells, line, "steady", measure)
-            axes.plot([n for n, _ in found], [figure for _, figure in found], marker="o", label=line)
-        axes.set(title=title, xlabel="sub-indices", ylabel="seconds")
-    fluctuation = panels.flat[3]
-    for line in LINES:
-        steady = dict(points(cells, line, "steady", "update"))
-        found = [(n, each / steady[n]) for n, each in points(cells, line, "fluctuating", "update") if n in steady]
-        if found:
-            fluctuation.plot([n for n, _ in found], [ratio for _, ratio in found], marker="o", label=line)
-    fluctuation.set(title="4.8: update at a fluctuating rate / at a steady one", xlabel="sub-indices")
+    cells, large = results["cells"], path.stem == "archive_large"
+    picture, panels = plt.subplots(2 if large else 3, 3, figsize=(15, 8 if large else 12))
+    for column, (number, measure) in enumerate(PANELS[path.stem]):
+        curves(panels[0, column], panels[1, column], cells, measure)
+        panels[0, column].set(title=f"{number}: {measure}")
+    if not large:
+        splits(panels[2, 0], cells)
+        panels[2, 0].set(title="4.4: how n is split")
+        fluctuation(panels[2, 1], cells, "update", "seconds")
+        fluctuation(panels[2, 2], cells, "moved", MOVED)
     for axes in panels.flat:
-        axes.grid(True, alpha=0.3)
-        if axes.lines:
-            axes.legend(fontsize=7)
-            axes.set_ylim(bottom=0)
+        axes.grid(True, axis="y", alpha=0.3)
+    cache = "from the disk" if results["cold"] else "from the page cache"
+    picture.suptitle(f"{results['bytes'] / 1e6:,.0f} MB, means of {results['updates']} updates, read {cache}")
     picture.tight_layout()
-    picture.savefig(path, dpi=110)
+    picture.savefig(path, dpi=100)
     plt.close(picture)
+    return path
 
 
 def main() -> None:
-    paths = [path for name in ("archive", "archive_large") if (path := OUT / f"{name}.json").exists()]
-    if not paths:
-        raise SystemExit("nothing measured yet: python -m papers.archive.run")
-    for path in paths:
-        cells = json.loads(path.read_text())["cells"]
-        table(cells)
-        claims(cells)
-        figure(cells, path.with_suffix(".png"))
-        print(f"written: {OUT.name}/{path.stem}.png")
+    small = measurements("archive.json")
+    for path in (small, small.with_stem("archive_large")):
+        if path.exists():
+            results = json.loads(path.read_text())
+            table(results["cells"])
+            claims(results["cells"])
+            print(f"written: {figure(results, path.with_suffix('.png'))}")
 
 
 if __name__ == "__main__":

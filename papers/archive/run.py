@@ -1,20 +1,23 @@
 """The archive on disk: updates, probes and scans by layout, strategy and sub-indices (thesis, figures 4.4 to 4.11).
 
-    python -m papers.archive.run [--quick | --large] [--updates 36] [--rates steady fluctuating] [--ways R-ins4 ..]
+    python -m papers.archive.run [--quick | --large | --megabytes N] [--updates 36] [--ways R-ins4 ..] [--warm]
 
 500 MB of records are alive (--large: 5 GB, --quick: 20 MB): 1,000 bytes each, 100 keys, uniform lifetimes, 36 updates
 in the longest. One archive is built and then migrated for every way; after some updates to settle in, each further
-update is timed, then a probe of a random key and a scan of everything. Wall-clock seconds: files are synced, as in
-use; what is read may be in the system's cache.
+update is timed, then a probe of a random key and a scan of everything. Wall-clock seconds, and bytes that came from
+the disk, which do not depend on what else the machine does.
 
     Rebuild4x4, NoRebuild4x4       doubly partitioned, round robin; with -chr chronological
     R-ins4, D-ins4                 wave indexes by insertion time, REINDEX and DEL
     Lazy4x4, Lazy-ins4             NOREBUILD of Sash: expired records stay until half of a file has expired
 
+An archive smaller than the memory would be read from the system's page cache, where the thesis read a disk. So the
+archive's files are dropped from the cache before every operation (posix_fadvise, which needs no rights, unlike a
+memory limit on the process group); --warm leaves them there. New files are synced, as in use.
+
 Each way runs in a process of its own: `memory` is how far its peak is, after the first updates, above that at the
-start (scans read ahead, and would hide it). What an archive holds in
-the end is compared with the workload. Writes papers/out/archive.json, which `python -m papers.archive.draw`
-prints and draws.
+start (scans read ahead, and would hide it). What an archive holds in the end is compared with the workload. Writes
+papers/out/archive.json (--large: archive_large.json), which `python -m papers.archive.draw` prints and draws.
 """
 
 from __future__ import annotations
@@ -22,21 +25,23 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import re
 import resource
 import shutil
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from papers import OUT
+from papers import out_directory
 from papers.archive.workload import EVERY, KEYS, LIFETIME, RATES, RECORD, SCHEMA, SLOTS, Workload
 from sash.archive import Archive
 
@@ -54,10 +59,13 @@ WAYS = (
     "Rebuild8x2",
     *(f"{strategy}-ins{n}" for strategy in ("R", "D", "Lazy") for n in (1, 4, 9, 16, 25)),
 )
+# Those of figures 4.9 to 4.11: 36 updates of 5 GB, each with a scan, take hours.
+LARGE = tuple(way for way in WAYS if re.fullmatch(r"(Rebuild|NoRebuild)(\d)x\2|[RD]-ins(4|9|16|25)", way))
 # Figure 4.8 has no chronological layouts.
 FLUCTUATING = tuple(way for way in WAYS if not way.endswith(("-chr", "2x8", "8x2")))
 STRATEGY = {"Rebuild": "rebuild", "R": "rebuild", "NoRebuild": "no_rebuild_eager", "D": "no_rebuild_eager"}
 Cell = dict[str, Any]
+_T = TypeVar("_T")
 
 
 def partitioning(way: str) -> tuple[int, int, str, str]:
@@ -91,35 +99,31 @@ def migrate(source: Path, directory: Path, way: str) -> None:
         archive.migrate(g, e, layout=layout, strategy=strategy)
 
 
-def measure(directory: Path, work: Workload, settle: int, updates: int) -> Cell:
-    """Seconds of each operation, and what the updates touched and wrote."""
-    random = np.random.default_rng(5)
+def measure(directory: Path, work: Workload, settle: int, updates: int, cold: bool) -> Cell:
+    """Seconds of each operation, what it read from the disk, and what the updates touched and wrote."""
+    random, clock = np.random.default_rng(5), Clock(directory if cold else None)
     before = _peak_memory()
-    seconds: dict[str, list[float]] = {"update": [], "probe": [], "scan": []}
     touched, written, memory = [], [], 0
     with Archive.open(directory, write=True) as archive:
         for update in range(SLOTS + 1, SLOTS + 1 + settle + updates):
             records = work.records(update)
-            done, taken = _timed(lambda: archive.update(records, update * EVERY))  # noqa: B023 - called at once
             if update <= SLOTS + settle:
+                archive.update(records, update * EVERY)
                 memory = _peak_memory() - before
                 continue
-            seconds["update"].append(taken)
+            done = clock.timed("update", lambda: archive.update(records, update * EVERY))  # noqa: B023 - called at once
             touched.append(len(done.sub_indices))
             written.append(done.bytes)
             key = int(random.integers(KEYS))
-            found, taken = _timed(lambda: archive.probe([key]).num_rows)  # noqa: B023
-            seconds["probe"].append(taken)
-            scanned, taken = _timed(lambda: sum(batch.num_rows for batch in archive.scan_batches()))
-            seconds["scan"].append(taken)
+            found = clock.timed("probe", lambda: archive.probe([key]).num_rows)  # noqa: B023
+            scanned = clock.timed("scan", lambda: sum(batch.num_rows for batch in archive.scan_batches()))
         _check(found, work.count_alive(update, key))
         _check(scanned, work.count_alive(update))
         stored = archive.facts().bytes
-    means = {name: fmean(each) for name, each in seconds.items()}
-    medians = {f"{name}_median": median(each) for name, each in seconds.items()}
     return {
-        **means,
-        **medians,
+        **{name: fmean(each) for name, each in clock.seconds.items()},
+        **{f"{name}_median": median(each) for name, each in clock.seconds.items()},
+        **{f"{name}_read": fmean(each) for name, each in clock.read.items()},
         "touched": fmean(touched),
         "written": fmean(written),
         "stored": stored,
@@ -127,10 +131,37 @@ def measure(directory: Path, work: Workload, settle: int, updates: int) -> Cell:
     }
 
 
-def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    result = work()
-    return result, time.perf_counter() - start
+class Clock:
+    """Seconds and bytes from the disk of each operation; with a directory, of files that no cache holds."""
+
+    def __init__(self, cold: Path | None) -> None:
+        self._cold = cold
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+        self.read: dict[str, list[int]] = defaultdict(list)
+
+    def timed(self, name: str, work: Callable[[], _T]) -> _T:
+        if self._cold is not None:
+            drop_cached(self._cold)
+        read, start = bytes_read(), time.perf_counter()
+        result = work()
+        self.seconds[name].append(time.perf_counter() - start)
+        self.read[name].append(bytes_read() - read)
+        return result
+
+
+def drop_cached(directory: Path) -> None:
+    """Drop the files of an archive from the system's page cache; they are synced."""
+    for path in directory.rglob("*.parquet"):
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def bytes_read() -> int:
+    """What this process has read from the disk, not from a cache; 0 on a system that does not tell."""
+    counters = Path("/proc/self/io")
+    if not counters.exists():
+        return 0
+    return int(dict(line.split(": ") for line in counters.read_text().splitlines())["read_bytes"])
 
 
 def _check(found: int, wanted: int) -> None:
@@ -154,32 +185,38 @@ def main() -> None:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_const", dest="size", const="quick", help="20 MB, to see that all works")
     size.add_argument("--large", action="store_const", dest="size", const="large", help="5 GB, figures 4.9 to 4.11")
-    parser.add_argument("--updates", type=int, default=36, help="timed updates (default 36: all records are replaced)")
-    parser.add_argument("--settle", type=int, default=12, help="updates before those (default 12)")
+    size.add_argument("--megabytes", type=int, help="another size")
+    parser.add_argument("--updates", type=int, help="timed updates (default 36: all records are replaced; quick: 4)")
+    parser.add_argument("--settle", type=int, help="updates before those (default 12; quick: 2)")
     parser.add_argument("--rates", nargs="+", choices=RATES, default=RATES)
     parser.add_argument("--ways", nargs="+", help="some of the ways (default: all)")
     parser.add_argument("--directory", type=Path, help="where archives are built (default: the system's)")
+    parser.add_argument("--warm", action="store_true", help="leave files in the system's page cache")
     arguments = parser.parse_args()
-    size_name = arguments.size or "small"
-    rates = ("steady",) if size_name == "large" else arguments.rates
-    OUT.mkdir(exist_ok=True)
-    path = OUT / ("archive_large.json" if size_name == "large" else "archive.json")
+    if not arguments.warm and not hasattr(os, "posix_fadvise"):
+        parser.error("this system cannot drop files from its page cache; take --warm")
+    large, quick = arguments.size == "large", arguments.size == "quick"
+    updates, settle = arguments.updates or (4 if quick else 36), arguments.settle or (2 if quick else 12)
+    size_bytes = arguments.megabytes * 1_000_000 if arguments.megabytes else SIZES[arguments.size or "small"]
+    path = out_directory(quick) / ("archive_large.json" if large else "archive.json")
     cells: list[Cell] = []
-    for rate in rates:
-        work = Workload(SIZES[size_name] // RECORD, rate)
+    for rate in ("steady",) if large else arguments.rates:
+        work = Workload(size_bytes // RECORD, rate)
         with tempfile.TemporaryDirectory(dir=arguments.directory) as directory:
             apart(build, Path(directory) / "built", work)
-            for way in arguments.ways or (WAYS if rate == "steady" else FLUCTUATING):
+            every = LARGE if large else WAYS if rate == "steady" else FLUCTUATING
+            for way in arguments.ways or every:
                 copy = Path(directory) / way
                 apart(migrate, Path(directory) / "built", copy, way)
                 g, e, _, _ = partitioning(way)
-                cell = apart(measure, copy, work, arguments.settle, arguments.updates)
+                cell = apart(measure, copy, work, settle, updates, not arguments.warm)
                 shutil.rmtree(copy)
                 cells.append({"way": way, "n": g * e, "rate": rate, **cell})
                 # Written each time, so that a stopped run can be drawn.
-                path.write_text(json.dumps({"bytes": SIZES[size_name], "cells": cells}, indent=1))
+                results = {"bytes": size_bytes, "updates": updates, "cold": not arguments.warm, "cells": cells}
+                path.write_text(json.dumps(results, indent=1))
                 print(f"{way}, {rate}: {cell['update']:.2f} s per update", file=sys.stderr, flush=True)
-    print(f"written: {OUT.name}/{path.name}")
+    print(f"written: {path}")
 
 
 if __name__ == "__main__":

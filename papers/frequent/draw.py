@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from papers import OUT
+from papers import measurements
 
 # (a) to (f) of figure 6.3: a column of the CSV, and the label of its axis.
 PARTS = (
@@ -43,11 +43,9 @@ def frequent(rows: Rows, path: Path) -> None:
 
 
 def main() -> None:
-    path = OUT / "frequent.csv"
-    if not path.exists():
-        raise SystemExit("nothing measured yet: python -m papers.frequent.run")
-    frequent(read(path), OUT / "frequent.png")
-    print(f"written: {OUT.name}/frequent.png")
+    path = measurements("frequent.csv")
+    frequent(read(path), path.with_suffix(".png"))
+    print(f"written: {path.with_suffix('.png')}")
 
 
 if __name__ == "__main__":

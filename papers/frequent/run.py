@@ -1,6 +1,6 @@
 """How well short lists per sub-window find the frequent items of a window (thesis, figure 6.3).
 
-    python -m papers.frequent.run [--trials 100]
+    python -m papers.frequent.run [--quick] [--trials 100]
 
 Windows of N = 100,000 packets that start anywhere in a trace, sub-windows of b = 20, 100 and 500 packets, lists of
 k = 1 .. 10 items; exact counts beside them. Averages over the trials go to papers/out/frequent.csv:
@@ -24,9 +24,9 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
-from papers import OUT
+from papers import out_directory
+from papers.frequent.algorithm6 import FrequentItems
 from papers.frequent.tcp_trace import SOURCES, tcp_trace
-from sash.panes.frequent import FrequentItems
 
 WINDOW = 100_000
 SUB_WINDOWS = (20, 100, 500)
@@ -91,14 +91,15 @@ def _averages(figures: NDArray[np.float64]) -> list[float | str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=100, help="windows per sub-window length (default 100)")
+    parser.add_argument("--quick", action="store_true", help="5 windows")
     arguments = parser.parse_args()
-    rows = measure(tcp_trace(TRACE), arguments.trials)
-    OUT.mkdir(exist_ok=True)
-    with (OUT / "frequent.csv").open("w", newline="") as file:
+    rows = measure(tcp_trace(TRACE), 5 if arguments.quick else arguments.trials)
+    path = out_directory(arguments.quick) / "frequent.csv"
+    with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, ("b", "k", *MEASURES))
         writer.writeheader()
         writer.writerows(rows)
-    print(f"written: {OUT.name}/frequent.csv")
+    print(f"written: {path}")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from papers import OUT
+from papers import measurements
 
 LEVELS = ("serial", "ws", "lws", "ttu")
 
@@ -143,14 +143,12 @@ def figures(results: dict[str, Any], way: str, path: Path) -> Path:
 
 
 def main() -> None:
-    path = OUT / "isolation.json"
-    if not path.exists():
-        raise SystemExit("nothing measured yet: python -m papers.isolation.run")
+    path = measurements("isolation.json")
     results = json.loads(path.read_text())
     tables(results)
     print("\n".join(verdicts(results)))
     for way in ways(results):
-        print(f"written: {OUT.name}/{figures(results, way, OUT / f'isolation_{way}.png').name}")
+        print(f"written: {figures(results, way, path.parent / f'isolation_{way}.png')}")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from papers import OUT
+from papers import out_directory
 from papers.isolation.metrics import Execution
 from papers.isolation.simulation import Costs, Simulation, measured_costs
 from papers.isolation.threads import ThreadedRun
@@ -133,7 +133,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--slots", type=int, nargs="+", default=list(SLOTS), help="sub-windows (default: %(default)s)")
     parser.add_argument("--repetitions", type=int, default=REPETITIONS, help="default: %(default)s")
     parser.add_argument("--second-ms", type=float, help="what a second of the stream takes (default: calibrated)")
-    parser.add_argument("--quick", action="store_true", help="one repetition, 10 and 100 sub-windows, nothing written")
+    parser.add_argument("--quick", action="store_true", help="one repetition, 10 and 100 sub-windows")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, on one line")
     return parser.parse_args()
 
@@ -145,9 +145,7 @@ def main() -> None:
     print(f"a second of the stream takes {1_000 * second:.1f} ms", file=sys.stderr)
     measured = list(cells(given.ways, slots, repetitions, second))
     results = {"machine": machine(), "second_ms": 1_000 * second, "cells": measured}
-    if not given.quick:
-        OUT.mkdir(exist_ok=True)
-        (OUT / "isolation.json").write_text(json.dumps(results, indent=1))
+    (out_directory(given.quick) / "isolation.json").write_text(json.dumps(results, indent=1))
     if given.json:
         print(json.dumps(results))
         return

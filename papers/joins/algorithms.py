@@ -2,7 +2,7 @@
 
     eager               2  a new tuple probes all other windows, after what has expired is removed from them
     eager-lazy-expiry   3  .. which are cleaned once per interval; expired tuples are recognised by their timestamps
-    lazy                4  `sash.changes.lazy_join`: the tuples of an interval probe together
+    lazy                4  lazy_join.py: the tuples of an interval probe together
     lazy-restore        5  .. and results are found that came and went between two evaluations
 
 The lists of tuples, and where the printed algorithms must be read differently, are described there.
@@ -20,8 +20,7 @@ from types import MappingProxyType
 import numpy as np
 from numba import njit
 
-from sash.changes.join import Int64s
-from sash.changes.lazy_join import (
+from papers.joins.lazy_join import (
     FOUND,
     Booleans,
     JoinResults,
@@ -33,6 +32,7 @@ from sash.changes.lazy_join import (
     probe,
     remove,
 )
+from sash.changes.join import Int64s
 from sash.core.changes import UpdatePattern
 from sash.core.errors import SashError
 from sash.plan.join_order import Order

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from papers import OUT
+from papers import measurements
 
 Cells = list[dict[str, Any]]
 # As the thesis names the lines of figures 5.3 and 5.4: eager expiry is its eager evaluation at 0.
@@ -125,13 +125,11 @@ def figures(results: dict[str, Any], path: Path) -> Path:
 
 
 def main() -> None:
-    path = OUT / "joins.json"
-    if not path.exists():
-        raise SystemExit("nothing measured yet: python -m papers.joins.run")
+    path = measurements("joins.json")
     results = json.loads(path.read_text())
     tables(results)
     print("\n".join(verdicts(results)))
-    print(f"written: {OUT.name}/{figures(results, OUT / 'joins.png').name}")
+    print(f"written: {figures(results, path.with_suffix('.png'))}")
 
 
 if __name__ == "__main__":

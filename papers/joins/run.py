@@ -30,10 +30,10 @@ from typing import Any
 
 import numpy as np
 
-from papers import OUT
+from papers import out_directory
 from papers.joins.algorithms import ALGORITHMS, join
 from papers.joins.join_kernels import SIZES, compare
-from sash.changes.lazy_join import Tuples
+from papers.joins.lazy_join import Tuples
 from sash.core.changes import UpdatePattern
 from sash.plan.join_order import JoinExecution, JoinInput, cost
 
@@ -114,7 +114,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tuples", type=int, default=30_000, help="per repeat (default %(default)s)")
     parser.add_argument("--repeats", type=int, default=10, help="streams per cell (default %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="one short stream, nothing written")
+    parser.add_argument("--quick", action="store_true", help="one short stream")
     chosen = parser.parse_args()
     number, repeats = (5_000, 1) if chosen.quick else (chosen.tuples, chosen.repeats)
     for algorithm in ALGORITHMS:
@@ -128,9 +128,7 @@ def main() -> None:
         "figure5_4": intervals(given, (2, 5)),
         "kernels": compare(repeats, SIZES[:2] if chosen.quick else SIZES),
     }
-    if not chosen.quick:
-        OUT.mkdir(exist_ok=True)
-        (OUT / "joins.json").write_text(json.dumps(results, indent=1))
+    (out_directory(chosen.quick) / "joins.json").write_text(json.dumps(results, indent=1))
     print(json.dumps(results))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from papers import OUT
+from papers import measurements
 
 FIGURES = (("low", "throughput"), ("low", "latency"), ("high", "throughput"), ("high", "latency"))
 UNITS = {"throughput": "re-executions per second", "latency": "extra updates"}
@@ -136,13 +136,11 @@ def figures(results: dict[str, Any], path: Path) -> Path:
 
 
 def main() -> None:
-    path = OUT / "scheduling.json"
-    if not path.exists():
-        raise SystemExit("nothing measured yet: python -m papers.scheduling.run")
+    path = measurements("scheduling.json")
     results = json.loads(path.read_text())
     tables(results)
     verdicts(results)
-    print(f"written: {OUT.name}/{figures(results, OUT / 'scheduling.png').name}")
+    print(f"written: {figures(results, path.with_suffix('.png'))}")
 
 
 if __name__ == "__main__":

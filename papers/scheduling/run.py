@@ -52,7 +52,7 @@ from rich.progress import track
 
 from benchmarks.packet_panes import ALL_THE_TIME, PACKETS, Standing, passes, together
 from benchmarks.packet_queries import LOADS, Workload, workload
-from papers import OUT
+from papers import out_directory
 from sash.core.clock import SystemClock
 from sash.panes.basic_interval import BasicIntervalSynopsis
 from sash.panes.cluster_panes import FILES, Inquiry, stored_rows
@@ -60,6 +60,7 @@ from sash.panes.pane_rows import BatchFacts
 from sash.panes.pane_store import PartResult
 from sash.runtime.periodic.active import ActiveQuery
 from sash.runtime.periodic.advance import ServiceResult
+from sash.runtime.periodic.joint_queries import JointQueries
 from sash.runtime.periodic.onetime import look_up
 from sash.runtime.periodic.pace import Pace, UntilNext
 from sash.runtime.periodic.pane_group import PaneGroup
@@ -125,7 +126,7 @@ class WallClock(SystemClock):
         time.sleep(seconds)
 
 
-class ProcessorClock:
+class ProcessorClock(SystemClock):
     """The time that this process computes, and the time that it would have waited: other programs do not count."""
 
     def __init__(self) -> None:
@@ -149,9 +150,9 @@ class TimedRuntime(StreamRuntime):
         self.executing = 0.0
         self._measured_by = clock
 
-    def execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: ServiceResult) -> float:
+    def execute(self, measured: bool, joint: list[JointQueries], as_of: int, served: ServiceResult) -> float:
         begun = self._measured_by.now()
-        took = super().execute(measured, queries, as_of, served)
+        took = super().execute(measured, joint, as_of, served)
         self.executing += self._measured_by.now() - begun
         return took
 
@@ -177,8 +178,8 @@ class Shelves:
             for place, rows, _ in batch.lanes:
                 if place == number:
                     synopsis.absorb(rows)
-            assert group.cluster_panes is not None
-            group.cluster_panes.bring(self._put(stored_rows(synopsis)))
+            assert group.filed_panes is not None
+            group.filed_panes.bring(self._put(stored_rows(synopsis)))
 
     def _put(self, rows: pa.Table) -> pa.Table:
         ends, found = np.asarray(rows["end"]), []
@@ -343,7 +344,7 @@ def parsed() -> argparse.Namespace:
     demands = "of conservative, at the loads long and cluster (default: %(default)s)"
     parser.add_argument("--demands", type=float, nargs="+", default=list(DEMANDS), help=demands)
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="processor: for a machine that is busy")
-    parser.add_argument("--quick", action="store_true", help="one seed, 40 and 160 queries, nothing written")
+    parser.add_argument("--quick", action="store_true", help="one seed, 40 and 160 queries")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, on one line")
     return parser.parse_args()
 
@@ -362,9 +363,8 @@ def main() -> None:
     results: dict[str, Any] = {"machine": machine(), **asdict(options), "cells": measured}
     results["update_ms"] = {load: interval * 1_000 for load, interval in intervals.items()}
     # The report's figures are drawn from its own two loads.
-    if not given.quick and set(LOADS) - set(options.loads) == {"long", "cluster"}:
-        OUT.mkdir(exist_ok=True)
-        (OUT / "scheduling.json").write_text(json.dumps(results, indent=1))
+    if set(LOADS) - set(options.loads) == {"long", "cluster"}:
+        (out_directory(given.quick) / "scheduling.json").write_text(json.dumps(results, indent=1))
     if given.json:
         print(json.dumps(results))
         return

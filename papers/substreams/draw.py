@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from papers import OUT
+from papers import measurements
 
 MODES = {"tuples": "one tuple, one look-up, compiled", "panes": "15 s per update, look-ups from Python"}
 
@@ -63,13 +63,11 @@ def figure(results: dict[str, Any], path: Path) -> None:
 
 
 def main() -> None:
-    path = OUT / "substreams.json"
-    if not path.exists():
-        raise SystemExit("nothing measured yet: python -m papers.substreams.run")
+    path = measurements("substreams.json")
     results = json.loads(path.read_text())
     table(results)
-    figure(results, OUT / "substreams.png")
-    print(f"written: {OUT.name}/substreams.png")
+    figure(results, path.with_suffix(".png"))
+    print(f"written: {path.with_suffix('.png')}")
 
 
 if __name__ == "__main__":

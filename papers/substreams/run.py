@@ -33,7 +33,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from papers import OUT
+from papers import out_directory
 from papers.substreams.trades import FILTERS, HISTORY, PANE, RATE, Trades, generate
 from sash.panes.substreams import CollectiveIndex
 from sash.panes.substreams.collective import advance
@@ -270,7 +270,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, nargs="+", default=list(KEYS), help="numbers of substreams")
     parser.add_argument("--p", type=int, nargs="+", default=list(PS), help="levels of each size")
-    parser.add_argument("--quick", action="store_true", help="5,000 substreams, few rounds, nothing written")
+    parser.add_argument("--quick", action="store_true", help="5,000 substreams, few rounds")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, on one line")
     arguments = parser.parse_args()
     say("compiling ...")
@@ -279,9 +279,7 @@ def main() -> None:
     for keys in [5_000] if arguments.quick else arguments.keys:
         measured = measure(keys, arguments.p, 2 if arguments.quick else PANES, 20 if arguments.quick else ROUNDS)
         results = {name: results[name] + measured[name] for name in results}
-    if not arguments.quick:
-        OUT.mkdir(exist_ok=True)
-        (OUT / "substreams.json").write_text(json.dumps(results, indent=1))
+    (out_directory(arguments.quick) / "substreams.json").write_text(json.dumps(results, indent=1))
     if arguments.json:
         print(json.dumps(results))
     else:

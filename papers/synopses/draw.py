@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from papers import OUT
+from papers import measurements
 
 Cells = list[dict[str, Any]]
 # By figure: title, the horizontal axis and its name, the vertical one, whether the horizontal one is logarithmic.
@@ -49,7 +49,7 @@ def tables(results: dict[str, Any]) -> None:
         Console(width=160).print(table)
 
 
-def figures(results: dict[str, Any], directory: Path = OUT) -> list[Path]:
+def figures(results: dict[str, Any], directory: Path) -> list[Path]:
     """Every figure that was measured, as a picture."""
     return [draw(results, figure, directory / f"synopses_{figure}.png") for figure in AXES if figure in results]
 
@@ -75,13 +75,11 @@ def draw(results: dict[str, Any], figure: str, path: Path) -> Path:
 
 
 def main() -> None:
-    path = OUT / "synopses.json"
-    if not path.exists():
-        raise SystemExit("nothing measured yet: python -m papers.synopses.run")
+    path = measurements("synopses.json")
     results = json.loads(path.read_text())
     tables(results)
-    for written in figures(results):
-        print(f"written: {OUT.name}/{written.name}")
+    for written in figures(results, path.parent):
+        print(f"written: {written}")
 
 
 if __name__ == "__main__":

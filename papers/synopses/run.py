@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from papers import OUT
+from papers import out_directory
 from papers.synopses.alternatives import ALTERNATIVES, Inputs, Run
 from sash.panes.intervals.interval import IntervalSynopsis
 from sash.panes.intervals.quantile import QuantileIntervals
@@ -192,8 +192,7 @@ def main() -> None:
     for name in arguments.only:
         say(f"{name}: {FIGURES[name].__doc__}")
         results[name] = FIGURES[name](QUICK if arguments.quick else FULL)
-    OUT.mkdir(exist_ok=True)
-    (OUT / "synopses.json").write_text(json.dumps(results, indent=1))
+    (out_directory(arguments.quick) / "synopses.json").write_text(json.dumps(results, indent=1))
     if arguments.json:
         print(json.dumps(results))
     else:

@@ -6,56 +6,62 @@ import json
 from pathlib import Path
 from typing import Any
 
-from papers import OUT
+from papers import measurements
 
 Cells = list[dict[str, Any]]
-# The panels of each query; the thesis draws the space of query 2 only.
+NAMES = {"upa10": "UPA(10)", "upa50": "UPA(50)", "nt": "NT", "direct": "DIRECT"}
+TIME, SPACE = "ms_per_1000", "space"
+AXES = {TIME: "ms per 1,000 tuples", SPACE: "tuples stored"}
+# Figure, title, measure, and its lines: a label, a query and a strategy. The thesis draws the space of query 2 only.
 PANELS = (
-    ("1a", "ms_per_1000", "3.8: query 1, few results"),
-    ("1b", "ms_per_1000", "3.9: query 1, many results"),
-    ("2a", "ms_per_1000", "3.10: distinct sources"),
-    ("2b", "ms_per_1000", "3.11: distinct pairs"),
-    ("2a", "space", "3.12: distinct sources"),
-    ("2b", "space", "3.13: distinct pairs"),
-    ("3", "ms_per_1000", "3.14: negation"),
-    ("4a", "ms_per_1000", "3.15: negation above the join"),
-    ("4b", "ms_per_1000", "3.15: negation below the join"),
-)
-AXES = {"ms_per_1000": "ms per 1,000 tuples", "space": "tuples stored"}
+    *(
+        (figure, title, measure, [(label, query, strategy) for strategy, label in NAMES.items()])
+        for figure, title, measure, query in (
+            ("3.8", "query 1, few results", TIME, "1a"),
+            ("3.9", "query 1, many results", TIME, "1b"),
+            ("3.10", "distinct sources", TIME, "2a"),
+            ("3.11", "distinct pairs", TIME, "2b"),
+            ("3.12", "distinct sources", SPACE, "2a"),
+            ("3.13", "distinct pairs", SPACE, "2b"),
+            ("3.14", "negation", TIME, "3"),
+        )
+    ),
+    (
+        "3.15", "negation and join", TIME,
+        [("UPA(10)", "4a", "upa10"), ("NT (join up)", "4b", "nt"), ("NT", "4a", "nt")],
+    ),
+)  # fmt: skip
 
 
-def lines(cells: Cells, query: str, measure: str) -> dict[str, dict[int, float]]:
-    """By strategy, the measurements over the window."""
-    found: dict[str, dict[int, float]] = {}
-    for cell in cells:
-        if cell["query"] == query:
-            found.setdefault(cell["strategy"], {})[cell["window"]] = cell[measure]
-    return found
+def line(cells: Cells, query: str, strategy: str, measure: str) -> list[tuple[int, float]]:
+    """The measurements over the window."""
+    mine = [cell for cell in cells if (cell["query"], cell["strategy"]) == (query, strategy)]
+    return sorted((cell["window"], cell[measure]) for cell in mine)
 
 
 def figures(cells: Cells, path: Path) -> Path:
     """A panel for each figure. Both axes are logarithmic, as windows and times differ by orders of magnitude."""
     import matplotlib.pyplot as plt
 
-    picture, panels = plt.subplots(3, 3, figsize=(12, 10))
-    for axes, (query, measure, title) in zip(panels.flat, PANELS, strict=True):
-        for strategy, line in lines(cells, query, measure).items():
-            axes.plot(*zip(*sorted(line.items()), strict=True), marker="o", markersize=3, label=strategy)
-        axes.set(title=title, ylabel=AXES[measure], xlabel="window", xscale="log", yscale="log")
+    picture, panels = plt.subplots(2, 4, figsize=(16, 7))
+    colours = {label: f"C{number}" for number, label in enumerate([*NAMES.values(), "NT (join up)"])}
+    for axes, (figure, title, measure, lines) in zip(panels.flat, PANELS, strict=True):
+        for label, query, strategy in lines:
+            found = line(cells, query, strategy, measure)
+            axes.plot(*zip(*found, strict=True), marker="o", markersize=3, label=label, color=colours[label])
+        axes.set(title=f"{figure}: {title}", ylabel=AXES[measure], xlabel="window", xscale="log", yscale="log")
         axes.grid(True, alpha=0.3)
-    panels[0, 0].legend()
+        axes.legend(fontsize=7)
     picture.tight_layout()
-    picture.savefig(path, dpi=120)
+    picture.savefig(path, dpi=100)
     plt.close(picture)
     return path
 
 
 def main() -> None:
-    path = OUT / "update_patterns.json"
-    if not path.exists():
-        raise SystemExit("nothing measured yet: python -m papers.update_patterns.run")
+    path = measurements("update_patterns.json")
     cells = json.loads(path.read_text())["cells"]
-    print(f"written: {OUT.name}/{figures(cells, OUT / 'update_patterns.png').name}")
+    print(f"written: {figures(cells, path.with_suffix('.png'))}")
 
 
 if __name__ == "__main__":

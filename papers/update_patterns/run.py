@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from papers import OUT
+from papers import out_directory
 from sash.changes import Arrivals, Stage
 from sash.changes.bucket_state import State, WorkingState
 from sash.changes.lifetimes import lifetimes
@@ -201,7 +201,7 @@ def main() -> None:
     parser.add_argument("--windows", nargs="+", type=int, default=list(WINDOWS), help="in time units")
     parser.add_argument("--epoch", type=int, default=500, help="time units per epoch (default %(default)s)")
     parser.add_argument("--epochs", type=int, default=60, help="epochs that count (default %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="windows of 2,000 and 50,000, nothing written")
+    parser.add_argument("--quick", action="store_true", help="windows of 2,000 and 50,000")
     given = parser.parse_args()
     lengths = [2_000, 50_000] if given.quick else given.windows
     measure("1a", "upa10", 1_000, 100, 1)
@@ -221,9 +221,9 @@ def main() -> None:
                       f"{found.space:>9,} tuples stored, {found.results:>9,} changes",
                       file=sys.stderr, flush=True)  # fmt: skip
             print(f"{query} {length:>7}: the optimiser would pick {picked}", file=sys.stderr, flush=True)
-    if not given.quick:
-        OUT.mkdir(exist_ok=True)
-        (OUT / "update_patterns.json").write_text(json.dumps({"epoch": given.epoch, "cells": rows}, indent=1))
+    (out_directory(given.quick) / "update_patterns.json").write_text(
+        json.dumps({"epoch": given.epoch, "cells": rows}, indent=1)
+    )
     print(json.dumps(rows))
 
 

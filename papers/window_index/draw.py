@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from papers import OUT
+from papers import measurements
 
 Cells = list[dict[str, Any]]
 # Figures 7 to 11: an experiment, the measure that is drawn, its title, and the ways that are shown.
@@ -100,16 +100,14 @@ def figure(cells: Cells, distribution: str, path: Path) -> None:
 
 
 def main() -> None:
-    path = OUT / "window_index.json"
-    if not path.exists():
-        raise SystemExit("nothing measured yet: python -m papers.window_index.run")
+    path = measurements("window_index.json")
     cells = json.loads(path.read_text())["cells"]
     tables(cells)
     for distribution, name in (("uniform", "window_index.png"), ("power law", "window_index_power_law.png")):
         if all(cell["distribution"] != distribution for cell in cells):
             continue
-        figure(cells, distribution, OUT / name)
-        print(f"written: {OUT.name}/{name}")
+        figure(cells, distribution, path.parent / name)
+        print(f"written: {path.parent / name}")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from papers import OUT
+from papers import out_directory
 from sash.rows import Aggr, Group, GroupIndex, Groups, Hash, RowIndex, SetIndex, Slides, SlidingWindow
 from sash.rows.subwindows import Storage
 
@@ -291,20 +291,19 @@ def main() -> None:
     warm = Experiment("uniform", 100, 5, 1_000, 1)
     for name in arguments.experiments:
         getattr(warm, name)()
-    OUT.mkdir(exist_ok=True)
-    rows: list[Cell] = []
+    path, rows = out_directory(arguments.quick) / "window_index.json", list[Cell]()
     for distribution in arguments.distributions:
         for distinct in DISTINCT:
             for sub_windows in SUB_WINDOWS:
                 experiment = Experiment(distribution, distinct, sub_windows, window, arguments.rounds)
-                place = {"distribution": distribution, "distinct": distinct, "sub_windows": sub_windows}
+                where = {"distribution": distribution, "distinct": distinct, "sub_windows": sub_windows}
                 for name in arguments.experiments:
                     for kind, cells in getattr(experiment, name)().items():
-                        rows += [{"experiment": kind, **place, "way": way, **cell} for way, cell in cells.items()]
+                        rows += [{"experiment": kind, **where, "way": way, **cell} for way, cell in cells.items()]
                 # Written each time, so that a stopped run can be drawn.
-                (OUT / "window_index.json").write_text(json.dumps({"window": window, "cells": rows}, indent=1))
+                path.write_text(json.dumps({"window": window, "cells": rows}, indent=1))
                 print(f"{distribution}, {distinct} values, {sub_windows} sub-windows", file=sys.stderr, flush=True)
-    print(f"written: {OUT.name}/window_index.json")
+    print(f"written: {path}")
 
 
 if __name__ == "__main__":

@@ -66,6 +66,10 @@ def one_in(part: str) -> int:
     return fraction.denominator
 
 
+# TIMESTAMP ARRIVAL: the name of the column that such a stream gets.
+ARRIVAL = "arrival"
+
+
 @dataclass(frozen=True)
 class Stream(RelationColumns):
     """A stream as CREATE STREAM or `create_stream` declares it. All durations in microseconds.
@@ -75,7 +79,8 @@ class Stream(RelationColumns):
     `shed_approx`: also for queries whose answers cannot be scaled; `shed_first`: the condition of the tuples that are
     shed before all others, in SQL. `max_jump` is how far ahead of all others a tuple
     may be; None: as far as it likes. `inferred`: the columns are the source's own, none were declared. `serial` is the
-    catalog's version that it came with.
+    catalog's version that it came with. `implicit`: the timestamp is that of a tuple's arrival, in the last column,
+    which the source does not have.
     """
 
     name: str
@@ -96,11 +101,17 @@ class Stream(RelationColumns):
     source: Source | None = None
     inferred: bool = False
     serial: int = 0
+    implicit: bool = False
 
     @property
     def declared(self) -> pa.Schema | None:
         """The columns to ask a source for; None if the source has its own."""
-        return None if self.inferred else self.schema
+        return None if self.inferred else self.source_schema
+
+    @property
+    def source_schema(self) -> pa.Schema:
+        """The columns that the source has."""
+        return pa.schema(list(self.schema)[:-1]) if self.implicit else self.schema
 
     @property
     def directory(self) -> str:
@@ -187,9 +198,9 @@ class RegisteredQuery:
     `synopsis` is the kind that its user has set; None leaves the choice to the optimiser. `streams` are all the
     streams that a continuous query reads, `tables` its tables; a periodic one has none here and reads `stream`.
     `execution` is the strategy of a continuous query, and `measurements` (kind, name, number) are the statistics of
-    its streams when its plan was chosen: a restart comes to the same plan, whatever the statistics are then. `state` is
-    the directory of its plan's state (runtime/continuous/plans.py). `aggregates` are the
-    aggregates of the program that it calls.
+    its streams when its plan was chosen: a restart comes to the same plan, whatever the statistics are then. `lazy`:
+    the plan is evaluated at the multiples of SLIDE alone. `state` is the directory of its plan's state
+    (runtime/continuous/plans.py). `aggregates` are the aggregates of the program that it calls.
     """
 
     name: str
@@ -205,6 +216,7 @@ class RegisteredQuery:
     measurements: tuple[tuple[str, str, float], ...] = ()
     state: str = ""
     route: Route = Route.PANES
+    lazy: bool = False
     aggregates: tuple[str, ...] = ()
 
     @property

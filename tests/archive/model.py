@@ -17,6 +17,7 @@ SCHEMA = pa.schema({"id": pa.int64(), "key": pa.int64(), "word": pa.string()})
 LAYOUTS = [
     ("round_robin", 2, 2),
     ("round_robin", 3, 4),
+    ("random", 3, 2),
     ("chronological", 2, 2),
     ("chronological", 4, 3),
     ("wave", 4, 1),
@@ -95,8 +96,13 @@ def assert_same(archive: Archive, model: Model, keys: tuple[int, ...] = (0, 1, 2
             assert ids(archive.probe([key], now=now)) == sorted(each.id for each in alive if each.key == key)
         several = sorted(each.id for each in alive if each.key in (1, 3))
         assert ids(archive.probe([3, None, 1, 1, 99], now=now)) == several
-        between = sorted(each.id for each in alive if each.key is not None and 1 <= each.key <= 3)
-        assert ids(archive.probe_between(1, 3, now=now)) == between
+        for low, high in ((1, 3), (2, 2), (None, 1), (2, None), (3, 1), (None, None)):
+            inside = [
+                each.id
+                for each in alive
+                if each.key is not None and (low is None or low <= each.key) and (high is None or each.key <= high)
+            ]
+            assert ids(archive.probe_between(low, high, now=now)) == sorted(inside)
 
 
 def assert_same_briefly(archive: Archive, model: Model) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,11 @@ def test_the_row_groups_of_keys(keys: list[int | None], target: int, wanted: lis
     assert set(found) >= {n for n, group in enumerate(groups) if set(group) & set(wanted)}
     # A sorted file has few groups more: those that the keys lie between the ends of.
     ends = [[key for key in group if key is not None] for group in groups]
+    low, high = wanted[:1], wanted[1:2]
+    reaching = [n for n, group in enumerate(ends) if group and all(group[-1] >= key for key in low)]
+    assert directory.groups_between(pa.array(low, pa.int64()), pa.array(high, pa.int64())) == [
+        n for n in reaching if all(ends[n][0] <= key for key in high)
+    ]
     assert found == [n for n, group in enumerate(ends) if group and any(group[0] <= key <= group[-1] for key in wanted)]
 
 
@@ -103,9 +108,12 @@ def test_keys_of_every_type(tmp_path: Path, kind: pa.DataType, values: list[Any]
         assert sorted(archive.probe([value])["n"].to_pylist()) == sorted(same)
     assert sorted(archive.scan(["n"])["n"].to_pylist()) == sorted(alive)
     assert archive.probe([None]).num_rows == 0 and archive.probe([]).num_rows == 0
-    low, high = values[0], values[1]
-    between = [n for n in alive if keys[n] is not None and low <= keys[n] <= high]
-    assert sorted(archive.probe_between(low, high)["n"].to_pylist()) == sorted(between)
+    # The values above are in ascending order, NaN last.
+    place = {None if key is None else str(key): number for number, key in enumerate([*values, None])}
+    for low, high in product([None, *values], repeat=2):
+        least, most = (0 if low is None else place[str(low)]), place[None if high is None else str(high)]
+        between = [n for n in alive if keys[n] is not None and least <= place[str(keys[n])] <= most]
+        assert sorted(archive.probe_between(low, high)["n"].to_pylist()) == sorted(between)
     archive.close()
 
 

@@ -12,12 +12,15 @@ import pytest
 from numpy.typing import NDArray
 
 from papers.archive.sizes import (
+    alternating,
     chronological_variance,
+    deviation,
     round_robin_variance,
     simulated_variance,
     sizes_after,
+    steady,
 )
-from sash.archive import LAYOUTS, Archive, ArchiveLayout, with_times
+from sash.archive import LAYOUTS, Archive, ArchiveLayout, RandomRounds, with_times
 
 EXAMPLES = {
     each["id"].removeprefix("double_index."): each
@@ -208,3 +211,21 @@ def of_times(times: list[Any]) -> pa.Table:
 
 def sizes_of(archive: Archive) -> dict[str, int]:
     return {each.name: each.rows for each in archive.facts().sub_indices}
+
+
+@pytest.mark.parametrize("partitions", [2, 3, 4, 7])
+def test_a_random_round_has_every_partition_once(partitions: int) -> None:
+    layout = RandomRounds(lifetime=40, every=1, g=partitions, e=partitions)
+    slots = np.arange(-50 * partitions, 50 * partitions)
+    rounds = layout.partition(slots, partitions).reshape(-1, partitions)
+    assert (np.sort(rounds, axis=1) == np.arange(partitions)).all()
+    firsts = np.bincount(rounds[:, 0], minlength=partitions)
+    assert firsts.min() > 0.5 * firsts.mean()
+
+
+@pytest.mark.parametrize("side", [2, 4])
+def test_random_rounds_even_out_a_rate_that_alternates(side: int) -> None:
+    """Section 4.3.3: round robin puts every burst into the same sub-indices."""
+    turns, random = (LAYOUTS[name](36, 1, side, side) for name in ("round_robin", "random"))
+    assert deviation(turns, alternating) > 0.6 and deviation(random, alternating) < 0.3
+    assert deviation(random, steady) < deviation(turns, steady) + 0.02

@@ -15,6 +15,7 @@ from sash.core.changes import NEVER
 from sash.core.window import FOREVER, RowWindow, TimeWindow
 from sash.plan.continuous import Aggregated, BaseWindow, Column, GroupBy, Join, Node
 from sash.plan.expressions import RowExpression
+from sash.plan.lazy_joins import lazily
 from sash.plan.outputs import DSTREAM, ISTREAM, Deltas, Outliving, ResultWindow, Sampled, Snapshots, Stamped
 from tests.changes.test_golden_traces import CUTS, END, EXAMPLES, trace, window
 
@@ -124,7 +125,8 @@ def test_restore_semantics(cuts: list[int]) -> None:
     example = EXAMPLES["trace.periodic_restore"]
     slide = example["inputs"]["delta"]
     plans = {"no_restore": Deltas(Sampled(JOIN, slide), ISTREAM), "restore": Sampled(Deltas(JOIN, ISTREAM), slide)}
-    for name, plan in plans.items():
+    for name, plan in [*plans.items(), *((name, lazily(plan)) for name, plan in plans.items())]:
+        assert plan is not None
         found = trace(plan, *TUPLES, cuts=cuts)
         assert len(found) == example["expected"]["total"][name]
         wanted = {str(each["tau"]): sorted(each[name]) for each in example["expected"]["evaluations"]}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from papers.joins.algorithms import ALGORITHMS, join
-from sash.changes.lazy_join import JoinResults, Tuples
+from papers.joins.lazy_join import JoinResults, Tuples
 from sash.core.changes import UpdatePattern
 from sash.core.errors import SashError
 from sash.plan.join_order import lost_share

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.core.changes import NEVER
-from sash.core.window import FOREVER, RowWindow, TimeWindow
+from sash.core.window import FOREVER, MixedWindow, RowWindow, TimeWindow
 from sash.plan.continuous import Aggregated, GroupBy, Join, windows
 from sash.plan.outputs import ISTREAM, Deltas, Outliving, ResultWindow, Sampled, Snapshots, Stamped
 from tests.changes.test_plans_oracle import END, run
@@ -90,6 +91,27 @@ def test_restored_results_of_any_plan(data: st.DataObject) -> None:
 
 
 COUNT = Aggregated("n", "count", None, INT)
+
+
+@given(tuples, cuts_of, st.integers(1, 5), st.integers(1, 6), st.booleans(), st.booleans())
+def test_the_last_rows_as_of_multiples_of_a_time(
+    rows: list, cuts: list[int], count: int, slide: int, grouped: bool, parted: bool
+) -> None:
+    """[ROWS n SLIDE d], and with PARTITION BY, against the last rows in the order of time."""
+    last = replace(window("S", MixedWindow(count, slide)), partition=("S.a",) if parted else ())
+    plan = Sampled(GroupBy(last, ("S.a",), (COUNT,)) if grouped else last, slide)
+    changes = run(plan, [rows], cuts)
+    for now in range(0, END, slide):
+        seen = [row for ts, row in sorted(rows, key=lambda pair: pair[0]) if ts <= now]
+        kept = [row for place, row in enumerate(seen) if _younger(seen[place:], row, parted) <= count]
+        counts = Counter(row[0] for row in kept)
+        expected = Counter(counts.items()) if grouped else Counter(kept)
+        assert view(changes, now) == expected, f"at {now}"
+
+
+def _younger(rows: list, row: tuple, parted: bool) -> int:
+    """The place of the first of some rows from the end, among all rows or those of its partition."""
+    return sum(not parted or other[0] == row[0] for other in rows)
 
 
 @given(tuples, cuts_of, st.integers(1, 6), st.booleans())

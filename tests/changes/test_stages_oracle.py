@@ -20,6 +20,7 @@ from sash.changes.stage import exchanged, numbers_of_buckets, run_stages
 from sash.core.changes import Changes, together
 from sash.core.window import RowWindow, TimeWindow
 from sash.plan.continuous import STRATEGIES, Aggregated, Distinct, GroupBy, Join, Negation, Node, windows
+from sash.plan.lazy_joins import evaluation_of
 from sash.plan.stages import EVERYWHERE, Target, stages
 from tests.changes.test_plans_oracle import END, needed, restored
 from tests.changes.test_plans_oracle import run as run_in_one_stage
@@ -48,8 +49,10 @@ class InBuckets:
                 window: self._of_bucket(arrived[window], target, bucket)
                 for window, target in self._stages[place].windows.items()
             }
+            lazy = evaluation_of(self._plan)
+            first = low if lazy is None else lazy.aligned(low)
             for changes in given_changes.values():
-                assert all(low <= ts < high for ts in changes.ts.tolist()) and changes.in_order() is changes
+                assert all(first <= ts < high for ts in changes.ts.tolist()) and changes.in_order() is changes
             state, running = self._states.get((place, bucket.number), State()), self._running[place]
             steps = [
                 running.step(

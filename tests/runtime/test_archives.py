@@ -123,6 +123,26 @@ def test_what_is_alive_is_found_by_scans_and_by_probes(filled: sash.Session, arc
     assert found(filled, "WHERE k = 99", archive)[0] == []
 
 
+@pytest.mark.parametrize("by_spark", [False, True], ids=["by this process", "by Spark"])
+@pytest.mark.parametrize(
+    ("where", "low", "high"),
+    [("k BETWEEN 1 AND 2", 1, 2), ("k > 1", 2, 3), ("2 >= k AND k >= 0 AND v > 0", 0, 2), ("k < 0", 0, -1)],
+)
+def test_a_range_of_keys_is_probed(
+    filled: sash.Session, monkeypatch: pytest.MonkeyPatch, where: str, low: int, high: int, by_spark: bool
+) -> None:
+    if by_spark:
+        monkeypatch.setattr(archive_feed, "SPARK_FROM_BYTES", 0)
+    for archive in ("old", "in_place"):
+        rows, _ = found(filled, archive=archive)
+        assert found(filled, f"WHERE {where}", archive)[0] == [
+            (k, v) for k, v in rows if low <= k <= high and (v > 0 or "v > 0" not in where)
+        ]
+        assert ("Spark reads these files" if by_spark else "probed: k ") in filled.explain(
+            f"SELECT v FROM {archive} WHERE {where}"
+        )
+
+
 def test_an_archive_goes_on_after_a_restart(spark: Any, tmp_path: Path) -> None:
     write_parts(tmp_path / "s", 0, 1)
     for parts in (2, 3, 4):
@@ -189,6 +209,8 @@ def test_answers_of_row_based_windows_that_have_one_time(filled: sash.Session) -
 
 def test_explain_says_whether_it_is_probed(filled: sash.Session) -> None:
     assert "probed: k = 2" in filled.explain("SELECT v FROM elsewhere WHERE k = 2")
+    assert "probed: k BETWEEN 2 AND 4, in " in filled.explain("SELECT v FROM elsewhere WHERE k > 1 AND k < 5")
+    assert "in 0 of 6 row groups, 0 of 6 files" in filled.explain("SELECT v FROM elsewhere WHERE k > 90")
     scanned = filled.explain("SELECT k, COUNT(*) FROM elsewhere GROUP BY k")
     assert "scanned" in scanned and "2 x 3 sub-indices (round robin, rebuild)" in scanned
     assert EXPIRES not in filled.query("SELECT * FROM elsewhere").column_names

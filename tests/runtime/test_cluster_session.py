@@ -109,6 +109,7 @@ def test_the_answers_of_panes_in_this_process(spark: Any, tmp_path: Path, monkey
             assert kept and max(kept) - min(kept) <= 12_000_000
             text = session.explain(QUERIES["sums"].format(k=IN_CLUSTER))
             assert "in the cluster: one job reads all windows that are due" in text
+            assert "live, slides do not wait for the job" in text
 
 
 def test_a_table_that_has_become_large_goes_there(spark: Any, tmp_path: Path) -> None:

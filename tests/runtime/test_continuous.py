@@ -42,6 +42,8 @@ QUERIES = {
     "count": "SELECT COUNT(*) AS n FROM s [RANGE 2 sec] GROUP BY k > 1",
     "decimal": "SELECT DISTINCT CAST(v AS DECIMAL(4, 1)) AS d FROM t [RANGE 1 sec]",
     "of_query": "SELECT a.k, t.v FROM (SELECT DISTINCT k FROM s [RANGE 2 sec]) a, t [RANGE 2 sec] WHERE a.k = t.k",
+    "whole": "SELECT DISTINCT s.k, t.v FROM s [UNBOUNDED], t [RANGE 2 sec] WHERE s.k = t.k AND s.k BETWEEN 1 AND 3",
+    "seen": "SELECT v FROM t [RANGE 2 sec] WHERE k IN (SELECT k FROM s [UNBOUNDED] WHERE k > 0 AND k < 3)",
     "groups_of_join": "SELECT s.k, COUNT(*) AS n FROM s [RANGE 2 sec], t [RANGE 2 sec] WHERE s.k = t.k GROUP BY s.k",
 }  # fmt: skip
 
@@ -100,7 +102,7 @@ def streams(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Definition,
     return directory, Definition(tables), [instant for instant in instants if instant <= last][::3]
 
 
-ON_EXECUTORS = ("self", "three", "text", "anti", "groups", "last")
+ON_EXECUTORS = ("self", "three", "text", "anti", "groups", "last", "whole")
 
 
 def run(spark: Any, directory: Path, names: Iterable[str], executor_rows: int, files: int = 1) -> dict[str, pa.Table]:

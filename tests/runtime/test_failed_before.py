@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sash.runtime.periodic.active import AdvanceOutcome
 from sash.runtime.periodic.executor import JointAnswers
+from sash.runtime.periodic.joint_queries import JointQueries
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
 
@@ -15,8 +16,8 @@ def test_only_the_queries_that_have_not_failed_answer() -> None:
             session.register(f"SELECT SUM(v) AS {name} FROM s [WINDOW 4 sec SLIDE 2 sec]", name)
         session.push("s", tuples(*((second, 1, 1) for second in range(1, 12))))
         runtime = session.streams["s"].runtime
-        queries = [runtime.active[name] for name in ("good", "bad")]
-        position = queries[0].home.clock.position
+        queries = JointQueries([runtime.active[name] for name in ("good", "bad")])
+        position = queries.home.clock.position
         for failed, told in (({}, ["good", "bad"]), ({"bad": "division by zero"}, ["good"])):
             outcome = AdvanceOutcome(failed=dict(failed))
-            assert [answer.query for answer in JointAnswers(queries, position, outcome).answers()] == told
+            assert [answer.query for answer in JointAnswers([queries], position, outcome).answers()] == told

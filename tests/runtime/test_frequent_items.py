@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from sash.core.time import SECOND, to_micros
 from sash.runtime.answers.answer import Answer
+from sash.runtime.explaining.explain import explain
 from sash.runtime.periodic.onetime import is_cut
 from tests.runtime.test_aggregate_oracle import numbered
 from tests.support.examples import examples
@@ -64,7 +66,9 @@ def test_every_slide_of_an_example(name: str, batch: int) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_slide_of_an_example_over_time(name: str) -> None:
+@pytest.mark.parametrize("batch", [5, 1000])
+@pytest.mark.parametrize("files_lists", [False, True])
+def test_every_slide_of_an_example_over_time(name: str, batch: int, files_lists: bool) -> None:
     """One tuple a second: windows over time are the same sub-windows."""
     inputs, rows = EXAMPLES[name]["inputs"], EXAMPLES[name]["expected"]["rows"]
     b = inputs["b"]
@@ -72,7 +76,8 @@ def test_every_slide_of_an_example_over_time(name: str) -> None:
     begin = START - START % (inputs["N"] * b * SECOND) + SECOND
     table = to_table([(begin + i * SECOND, None, item, None, None, None) for i, item in enumerate(inputs["items"])])
     text = f"SELECT FREQUENT({inputs['k']}, g) FROM s [WINDOW {inputs['N']} sec SLIDE {b} sec] WITH BOUNDS"
-    answers = answers_of(stream(), {"q": text}, [table])["q"]
+    parts = [table.slice(start, batch) for start in range(0, len(table), batch)]
+    answers = answers_of(stream(), {"q": text}, parts, files_lists=files_lists)["q"]
     assert len(answers) == len(rows)
     for row, answer in zip(rows, answers, strict=True):
         expected = {item: n for item, n in row["global"].items() if n > row["delta"]}
@@ -164,7 +169,8 @@ def cut(tuples: Rows, edges: list[int], at: str, where: str) -> list[Rows]:
     st.integers(1, 8),
     st.sampled_from([0, 0, 2, 5]),
     batches(disorder=SECOND),
-    st.sampled_from([None, "basic", "running", "interval", "landmark"]),
+    st.sampled_from([None, "basic", "running", "interval", "landmark", "cluster"]),
+    st.booleans(),
     st.booleans(),
 )
 def test_time_windows(
@@ -175,12 +181,13 @@ def test_time_windows(
     parts: list[pa.Table],
     synopsis: str | None,
     closed_left: bool,
+    files_lists: bool,
 ) -> None:
     k, item, by, where = shape
     text = frequent(k, item, by, where, f"[WINDOW {length} sec SLIDE {slide} sec LAG {lag} sec]")
     tuples, sub = pa.concat_tables(parts).to_pylist(), math.gcd(length, slide) * SECOND
     declared = stream(delay=SECOND, closed_left=closed_left, offset=300_000)
-    for answer in answers_of(declared, {"q": text}, parts, synopsis)["q"]:
+    for answer in answers_of(declared, {"q": text}, parts, synopsis, files_lists)["q"]:
         # In whole microseconds, [a, b) is (a - 1, b - 1].
         newest = to_micros(answer.as_of) - lag * SECOND - closed_left
         edges = [newest - place for place in range(0, length * SECOND + 1, sub)]
@@ -257,6 +264,7 @@ NEIGHBOURS = [
     batches(),
     st.integers(0, 3),
     st.integers(0, 3),
+    st.booleans(),
 )
 def test_neighbours_change_nothing(
     shape: tuple[int, str, str | None, str],
@@ -266,6 +274,7 @@ def test_neighbours_change_nothing(
     parts: list[pa.Table],
     come: int,
     go: int,
+    files_lists: bool,
 ) -> None:
     """Its sub-window is its own, though neighbours that come and go cut the panes finer."""
     declared = stream()
@@ -274,7 +283,7 @@ def test_neighbours_change_nothing(
     neighbours = compiled({f"n{i}": other.format(n=n) for i, (other, n) in enumerate(others)}, declared)
 
     def told(come: int, go: int) -> list[tuple[datetime, Rows]]:
-        feed, answers = Feed(declared), []
+        feed, answers = Feed(declared, files_lists=files_lists), []
         for i, part in enumerate(parts):
             feed.runtime.synchronise([alone, *neighbours] if come <= i < go else [alone])
             answers += feed.push(part)
@@ -285,6 +294,31 @@ def test_neighbours_change_nothing(
     # With finer panes the end of input may come before the last multiple of the slide.
     assert len(ours) in (len(theirs), len(theirs) - 1)
     assert ours == theirs[: len(ours)]
+
+
+@settings(max_examples=examples(25))
+@given(SHAPES, SHAPES, st.integers(1, 6), st.integers(1, 6), batches(disorder=3 * SECOND))
+def test_late_tuples_are_late_for_lists_in_files_too(
+    shape: tuple[int, str, str | None, str],
+    other: tuple[int, str, str | None, str],
+    length: int,
+    slide: int,
+    parts: list[pa.Table],
+) -> None:
+    """Open counts in files, open counts in this process, and the counts of all items: the same answers."""
+    declared, window = stream(), f"[WINDOW {length} sec SLIDE {slide} sec]"
+    queries = compiled({"q": frequent(*shape, window), "p": frequent(*other, window)}, declared)
+
+    def told(files_lists: bool, has_lists: bool) -> tuple[list[Any], int]:
+        feed = Feed(declared, files_lists=files_lists)
+        feed.runtime.has_lists = has_lists
+        feed.runtime.synchronise(queries)
+        answers = [answer for part in parts for answer in feed.push(part)] + feed.finish()
+        # Tables of their own may answer in another order.
+        rows = sorted(((a.query, a.as_of, a.complete, a.table.to_pylist()) for a in answers), key=lambda a: a[:2])
+        return rows, feed.runtime.statistics.late_tuples
+
+    assert told(True, True) == told(False, True) == told(False, False)
 
 
 # -- corners -----------------------------------------------------------------------------------------------
@@ -397,3 +431,61 @@ def test_of_equally_frequent_items_none_is_frequent_for_certain() -> None:
             assert {row["k"]: row["count"] for row in answer.table.to_pylist()} == expected
             assert all(true[item] > delta for item in expected)
             assert (max(true.values()) > delta) == bool(expected) == (slide == "1")
+
+
+# -- EXPLAIN -----------------------------------------------------------------------------------------------
+
+
+def explained(text: str, rows: list[tuple[Any, ...]], *others: str, may_move: bool = False, **clauses: Any) -> str:
+    declared = stream(**clauses)
+    feed = Feed(declared)
+    feed.runtime.may_move = may_move
+    (query, *neighbours) = compiled({"q": text, **{f"n{i}": other for i, other in enumerate(others)}}, declared)
+    feed.runtime.synchronise([query, *neighbours])
+    feed.push(to_table(rows))
+    return explain(query, feed.runtime)
+
+
+def test_explain_tells_pairs_and_delta() -> None:
+    rows = [(START + 1 + i * SECOND // 4, i % 2, "aab"[i % 3], None, None, None) for i in range(40)]
+    text = explained("SELECT k, FREQUENT(2, g) FROM s [WINDOW 8 sec SLIDE 2 sec] GROUP BY k WITH BOUNDS", rows)
+    assert "Pane table s by (g, k), the 2 most frequent g of every 2 sec: panes of 2 sec" in text
+    assert "at most 8 pairs in the window for each group; the counts of an open sub-window wait in this process" in text
+    # Of each group four tuples come in two seconds: at most two of them are of the second item.
+    assert re.search(r"delta is [4-8] now: an item on no list occurs that often at most", text)
+    in_files = explained("SELECT FREQUENT(2, g) FROM s [WINDOW 8 sec SLIDE 2 sec]", rows, may_move=True)
+    assert "at most 8 pairs in the window; the counts of an open sub-window wait in files in the cluster" in in_files
+
+
+def test_delta_is_the_gap_between_the_bounds() -> None:
+    rows = [(START + 1 + i * SECOND // 5, 1, "aaaabbbccd"[i % 10], None, None, None) for i in range(200)]
+    declared, feed = stream(), Feed(stream())
+    text = "SELECT FREQUENT(3, g) FROM s [WINDOW 12 sec SLIDE 4 sec] WITH BOUNDS"
+    (query,) = compiled({"q": text}, declared)
+    feed.runtime.synchronise([query])
+    *_, last = feed.push(to_table(rows))
+    gaps = {row["upper"] - row["lower"] for row in last.table.to_pylist()}
+    assert len(gaps) == 1 and f"delta is {gaps.pop()} now" in explain(query, feed.runtime)
+
+
+KEPT = "  the counts of all items are kept, not short lists: "
+
+
+@pytest.mark.parametrize(
+    ("window", "others", "clauses", "why"),
+    [
+        ("[WINDOW 8 sec SLIDE 2 sec]", [], {"late_revise": True}, "LATE REVISE adds to closed sub-windows"),
+        ("[WINDOW 8 sec SLIDE 2 sec LAG 1 sec]", [], {}, "a sub-window is no pane, because of PARTITION BY or LAG"),
+        (
+            "[WINDOW 8 sec SLIDE 2 sec]",
+            ["SELECT TOP(1, v) FROM s [WINDOW 9 sec SLIDE 1 sec]"],
+            {},
+            "other queries read them as far back",
+        ),
+    ],
+)
+def test_explain_tells_why_all_counts_are_kept(
+    window: str, others: list[str], clauses: dict[str, Any], why: str
+) -> None:
+    rows = [(START + 1, 1, "a", 7, None, None)]
+    assert KEPT + why in explained(f"SELECT FREQUENT(2, v) FROM s {window}", rows, *others, **clauses)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import shutil
 import threading
-from collections.abc import Callable
-from functools import partialmethod
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,9 +12,10 @@ import pytest
 
 import sash
 from sash.isolation import ISOLATION_LEVELS
-from sash.runtime.periodic.executor import JointAnswers
+from sash.runtime.periodic import cluster_tables
 from sash.runtime.periodic.onetime import PaneLookup
 from tests.runtime.test_session import create, seconds, write
+from tests.support.threads import PATIENCE, join, start
 
 pytestmark = pytest.mark.spark
 
@@ -138,76 +137,95 @@ def test_one_time_queries_go_between_executions(
     assert answered_after == [5] or level != "serial"
 
 
-class Turned:
-    """A clock that stands still until a worker turns it, who then waits until that has been seen, or for a while.
+class HeldJobs:
+    """Jobs over panes in the cluster, which wait until they may go on."""
 
-    Nobody waits any more once an execution has been overtaken: that is what the waiting is for.
-    """
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.may_go, self.threads, original = threading.Event(), list[str](), cluster_tables.ask_or_blame
 
-    def __init__(self, is_overtaken: Callable[[], bool]) -> None:
-        self._now, self._looks, self._calls = 0.0, 0, 0
-        self._changed = threading.Condition()
-        self._is_overtaken = is_overtaken
+        def ask(*asked: Any) -> Any:
+            self.threads.append(threading.current_thread().name)
+            assert self.may_go.wait(PATIENCE)
+            return original(*asked)
 
-    def now(self) -> float:
-        with self._changed:
-            self._looks += 1
-            self._changed.notify_all()
-            return self._now
-
-    def turn(self) -> None:
-        """At every second call, by nearly two panes of a micro-batch of four: soon they are ahead of executions."""
-        with self._changed:
-            self._calls += 1
-            if self._calls % 2 == 0:
-                self._now += 0.45
-                enough = self._looks + 3
-                self._changed.wait_for(lambda: self._looks >= enough or self._is_overtaken(), 1.0)
+        monkeypatch.setattr(cluster_tables, "ask_or_blame", ask)
 
 
-BESIDE = {**QUERIES, "other": "SELECT v, COUNT(*) AS n FROM s [WINDOW 9 sec SLIDE 2 sec] GROUP BY v"}
+FAR = {
+    "sums": "SELECT k, SUM(v) AS t, COUNT(*) AS n FROM s [WINDOW 6 sec SLIDE {slide} sec] GROUP BY k",
+    "distinct": "SELECT k, COUNT(DISTINCT v) AS d, MAX(v) AS m FROM s [WINDOW 5 sec SLIDE {slide} sec] GROUP BY k",
+}
 
 
-def test_executions_beside_slides_are_right_and_recovered_as_they_were(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def in_cluster(session: sash.Session, data: Path, slide: int) -> None:
+    create(session, data)
+    for name, text in FAR.items():
+        session.register(text.format(slide=slide), name=name, synopsis="cluster")
+    session.register("SELECT COUNT(*) AS n FROM s [WINDOW 6 sec SLIDE 1 sec]", name="near")
+
+
+def right(session: sash.Session, expected: dict[str, dict[float, Any]]) -> None:
+    for name, answers in told(session).items():
+        times = [time for time, _, _ in answers]
+        assert times == sorted(set(times))
+        for time, _, rows in answers:
+            assert sorted(map(repr, rows)) == expected[name][time], (name, time)
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_micro_batches_do_not_wait_for_jobs_in_the_cluster(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crashes: bool
 ) -> None:
-    """Panes arrive while workers compute; answers are those of `run()` as of their times, in order.
-
-    For every level, and step by step: tests/runtime/test_beside.py.
+    """All micro-batches are committed while the first jobs are held. `stop()` waits for them; after a crash, in the
+    middle of them, the next session has the same answers.
     """
     four_files(tmp_path / "data")
-    running: list[sash.Session] = []
-    clock = Turned(lambda: any(g.statistics.beside_slides for g in running[0].streams["s"].runtime.ordered()))
-
-    def beside(joint: JointAnswers, original: Callable[[JointAnswers], Any]) -> Any:
-        clock.turn()
-        return original(joint)
-
-    def register(session: sash.Session, texts: dict[str, str]) -> None:
-        create(session, tmp_path / "data")
-        for name, text in texts.items():
-            session.register(text, name=name)
-
-    with sash.connect(spark=spark, policy="conservative") as session:
-        register(session, {name: re.sub(r"SLIDE( EXACTLY)? \d", "SLIDE 1", text) for name, text in BESIDE.items()})
+    with sash.connect(spark=spark) as session:
+        in_cluster(session, tmp_path / "data", slide=1)
         session.run()
-        expected = {name: {time: rows for time, _, rows in answers} for name, answers in told(session).items()}
-    options: dict[str, Any] = {"checkpoint": tmp_path / "c", "policy": "conservative", "isolation": "ttu"}
-    for name in ("compute", "read_ahead"):
-        monkeypatch.setattr(JointAnswers, name, partialmethod(beside, getattr(JointAnswers, name)))
-    with sash.connect(spark=spark, clock=clock, workers=2, **options) as session:
-        running.append(session)
-        register(session, BESIDE)
-        live(session, 8 * FILES)
-        before, counted = told(session), session.stats()
-    assert counted["beside_slides"] > 0
-    for name, answers in before.items():
-        times = [time for time, _, _ in answers]
-        assert times and times == sorted(set(times))
-        for time, _, rows in answers:
-            assert sorted(map(repr, rows)) == sorted(map(repr, expected[name][time])), (name, time)
-    with sash.connect(spark=spark, workers=1, **options) as session:
-        assert told(session) == before
+        expected = {
+            name: {time: sorted(map(repr, rows)) for time, _, rows in answers}
+            for name, answers in told(session).items()
+        }
+    jobs = HeldJobs(monkeypatch)
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c") as session:
+        in_cluster(session, tmp_path / "data", slide=2)
+        session.start(trigger="1 second")
+        while session.streams["s"].runtime.statistics.tuples < 8 * FILES:
+            assert not session.wait(0.05)
+        assert set(jobs.threads) == {"sash-flight"} and not session.queries["sums"].answers()
+        assert session.queries["near"].answers()
+        if crashes:
+            shutil.copytree(tmp_path / "c", tmp_path / "crashed")
+        stopping = start(session.stop)
+        jobs.may_go.set()
+        join(stopping)
+        assert not session.streams["s"].runtime.flights and session.state().name == "stopped"
+        right(session, expected)
+        first = told(session)
+        assert all(first[name] for name in FAR) and session.stats()["beside_slides"] > 0
+    with sash.connect(spark=spark, checkpoint=tmp_path / ("crashed" if crashes else "c")) as session:
+        under_way = len(session.streams["s"].runtime.flights)
+        assert under_way > 0 if crashes else under_way == 0
         session.run()
-        exact = [time for time, _, _ in told(session)["exact"]]
-    assert exact == [float(t) for t in range(2, 17, 2)]
+        right(session, expected)
+        again = told(session)
+    if crashes:
+        for name in FAR:
+            assert again[name][: len(first[name])] == first[name], "what was under way, as of its own time"
+    assert all(again[name][-1][0] > 14 for name in FAR), "a SLIDE before the end at most"
+
+
+def test_a_job_that_fails_beside_micro_batches_fails_the_stream(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(*_: Any) -> Any:
+        raise sash.SashError("the cluster has gone")
+
+    four_files(tmp_path / "data")
+    monkeypatch.setattr(cluster_tables, "ask_or_blame", ask)
+    with sash.connect(spark=spark) as session:
+        in_cluster(session, tmp_path / "data", slide=1)
+        session.start(trigger="1 second")
+        with pytest.raises(sash.SashError, match="the cluster has gone"):
+            session.wait(PATIENCE)

@@ -38,6 +38,8 @@ QUERIES = {
     "of_results": "SELECT SUM(n) AS t FROM (SELECT Istream(*) FROM (SELECT k, COUNT(*) AS n FROM s [RANGE 2 sec]"
     " GROUP BY k) x) [RANGE 2 sec] a",
     "distinct": "SELECT DISTINCT g FROM s [RANGE 1 sec SLIDE 2 sec]",
+    "mixed": COUNTS.replace("ROWS 7", "ROWS 7 SLIDE 2 sec"),
+    "mixed_last": "SELECT k, SUM(v) AS t FROM s [PARTITION BY k ROWS 2 SLIDE EXACTLY 1 sec] WHERE v > 2 GROUP BY k",
     "chunks": "SELECT SUM(Wstream(SUM(v))[ROWS 3]) AS t FROM s [RANGE 1 sec SLIDE 1 sec]",
 }
 
@@ -105,7 +107,9 @@ def test_deltas_are_those_of_the_definition(kind: str, session: Any, parts: Any,
 
 def test_answers_at_the_multiples(session: Any, definition: Definition) -> None:
     distinct, chunks = "SELECT DISTINCT g FROM s [RANGE 1 sec]", "SELECT SUM(v) FROM s [RANGE 3 sec]"
-    for name, text, slide in (("every", JOIN, 1), ("distinct", distinct, 2), ("chunks", chunks, 1)):
+    last = "SELECT k, SUM(v) FROM s [PARTITION BY k ROWS 2] WHERE v > 2 GROUP BY k"
+    sliding = [("every", JOIN, 1), ("distinct", distinct, 2), ("chunks", chunks, 1)]
+    for name, text, slide in [*sliding, ("mixed", COUNTS, 2), ("mixed_last", last, 1)]:
         answers = session.queries[name].answers()
         assert len(answers) > 3
         times = [to_micros(answer.as_of) for answer in answers]

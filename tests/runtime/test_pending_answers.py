@@ -14,6 +14,12 @@ from tests.work.packets import PacketSession
 
 SUMS = "SELECT src, SUM(length) AS bytes FROM packets [WINDOW 5 sec SLIDE 1 sec] GROUP BY src"
 
+# One value, and three rows.
+LISTS = (
+    "SELECT MEDIAN(length) AS middle FROM packets [WINDOW 5 sec SLIDE 1 sec]",
+    "SELECT TOP(3, src, SUM(length)) FROM packets [WINDOW 5 sec SLIDE 1 sec]",
+)
+
 
 def answers(text: str = SUMS, queries: int = 1) -> list[Answer]:
     with PacketSession() as session:
@@ -28,6 +34,18 @@ def test_the_table_is_made_once_for_all_who_asked_the_same() -> None:
     rows = first.num_rows
     assert "table" not in vars(first)
     assert first.table is second.table and rows == first.num_rows == first.table.num_rows > 0
+
+
+@pytest.mark.parametrize("text", LISTS)
+def test_lists_and_quantiles_are_cut_out_when_somebody_looks(text: str) -> None:
+    with PacketSession() as session:
+        windows = [session.register(text.replace("5 sec", f"{length} sec"), f"q{length}") for length in (2, 5)]
+        session.go_on(10)
+        short, long = (query.answers()[-1] for query in windows)
+    assert all(isinstance(answer.content, PendingTable) for answer in (short, long))
+    # Each second has the same packets, so a window of n seconds has n times the weights, and the same median.
+    (*_, few), (*_, many) = short.table.to_pydict().values(), long.table.to_pydict().values()
+    assert many == (few if "MEDIAN" in text else [weight * 5 // 2 for weight in few])
 
 
 def test_copies_have_the_table() -> None:
@@ -49,6 +67,7 @@ def test_an_attribute_that_is_not_there_is_named() -> None:
         f"{SUMS} LIMIT 2",
         f"{SUMS} HAVING SUM(length) > 1000",
         "SELECT src, MAX(length) AS most FROM packets [WINDOW 5 sec SLIDE 1 sec] GROUP BY src",
+        *LISTS,
     ],
 )
 def test_the_number_of_rows_is_that_of_the_table(text: str) -> None:

@@ -50,6 +50,10 @@ class Reader:
         self.outward, self.outlets, self.subscribers = self, list[Any](), [self.tell]
         self.memory, self.answers, self.answered = SimpleNamespace(add=lambda told: None), list[Any](), 0
 
+    @property
+    def lifetime(self) -> int | None:
+        return None
+
     def take(self, changes: Changes, instants: EpochInstants) -> list[Any]:
         return [(self, ((instants.low, instants.now), changes.to_table().to_pylist()))] if len(changes) else []
 
@@ -63,8 +67,22 @@ class Reader:
     def fail(self, why: str, *, reported: bool) -> None:
         raise AssertionError(why)
 
+    def end(self) -> None:
+        raise AssertionError("it lives until it is dropped")
 
-def opened(directory: Path, told: Told) -> PlanRuntime:
+
+class Mortal(Reader):
+    """Lives for nine instants; its end cannot be written."""
+
+    @property
+    def lifetime(self) -> int | None:
+        return 9
+
+    def end(self) -> None:
+        raise OSError("the catalog is full")
+
+
+def opened(directory: Path, told: Told, kind: type[Reader] = Reader) -> PlanRuntime:
     """As another process would: nothing is remembered of the files."""
     state = directory / "state"
     bucket_state.forget(state)
@@ -72,14 +90,14 @@ def opened(directory: Path, told: Told) -> PlanRuntime:
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=BUCKETS))
     bucketed = BucketedPlan(PLAN, session, state, BUCKETS, durable=True)
     runtime = PlanRuntime(PLAN, PlanParts(STREAMS, bucketed, state, EpochLog(directory / "log")))
-    runtime.join(1, Reader(told))
+    runtime.join(1, kind(told))
     runtime.load()
     return runtime
 
 
-def run(directory: Path, told: Told, epochs: int = EPOCHS) -> PlanRuntime:
+def run(directory: Path, told: Told, epochs: int = EPOCHS, kind: type[Reader] = Reader) -> PlanRuntime:
     """Spark brings every micro-batch, in doubt again; the plan knows which ones it has taken."""
-    runtime = opened(directory, told)
+    runtime = opened(directory, told, kind)
     for epoch in range(epochs):
         table, rows = tuples(epoch), SimpleNamespace()
         for leaf, name in enumerate("ST"):
@@ -129,6 +147,20 @@ def check_moments(expected: tuple[Told, list[Any], int], directory: Path, step: 
 
 def test_faults_at_some_moments(expected: tuple[Told, list[Any], int], tmp_path: Path) -> None:
     check_moments(expected, tmp_path, step=41)
+
+
+def test_an_end_that_breaks_off_comes_with_the_next_epoch(
+    expected: tuple[Told, list[Any], int], tmp_path: Path
+) -> None:
+    """The query has its changes up to its end, and no more, however often the plan goes on."""
+    told: Told = {}
+    for _ in range(4):
+        with pytest.raises(OSError, match="the catalog is full"):
+            run(tmp_path, told, kind=Mortal)
+    whole = [row for rows in expected[0].values() for row in rows]
+    # The first tuple comes at 1, so the life begins at 0.
+    living = [row for row in whole if row["_ts"].timestamp() <= 9 / 1_000_000]
+    assert [row for rows in told.values() for row in rows] == living and 0 < len(living) < len(whole)
 
 
 @pytest.mark.deep

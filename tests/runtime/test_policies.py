@@ -40,9 +40,6 @@ class Hurry:
         self._steps: Iterator[float] = iter(steps)
         self._passed = 0.0
 
-    def seconds_until(self, part: float) -> float | None:
-        return 0.0
-
     def passed(self) -> float:
         self._passed += next(self._steps, 0.0)
         return self._passed
@@ -58,9 +55,8 @@ def fed(
     chosen: Settings,
     paces: list[Pace] | None = None,
     synopsis: str | None = None,
-    level: str = "serial",
 ) -> Feed:
-    feed = Feed(stream(), chosen, level)
+    feed = Feed(stream(), chosen)
     feed.runtime.synchronise(compiled(texts(queries), feed.declared, synopsis))
     feed.answers = [
         answer
@@ -113,7 +109,7 @@ def test_shared_and_unshared_answers_are_equal(policy: str, queries: list[Regist
 def test_hurried(policy: str, queries: list[Registered], parts: list[pa.Table], data: st.DataObject) -> None:
     """However time passes: answers are right, multiples of EXACTLY are all answered, and it can be done once more."""
     steps = st.lists(st.sampled_from([0.0, 0.01, 0.1, 0.4, 1.0]), max_size=12)
-    chosen = Settings(policy, refresh_when_idle=data.draw(st.booleans()), workers=data.draw(st.sampled_from([1, 3])))
+    chosen = Settings(policy, refresh_when_idle=data.draw(st.booleans()))
     feed = fed(queries, parts, chosen, [Hurry(data.draw(steps)) for _ in parts])
     answers = feed.answers
     rest = feed.finish()

@@ -48,6 +48,8 @@ QUERIES: dict[str, tuple[str, str | None, str | None]] = {
     "before": ("SELECT SUM(w) AS t, MAX(g) AS m FROM s [WINDOW 6 sec SLIDE 2 sec LAG 8 sec]", None, None),
     "top": ("SELECT k, TOP(2, g) FROM s [WINDOW 10 sec SLIDE 2 sec] GROUP BY k", None, None),
     "frequent": ("SELECT FREQUENT(9, v) FROM s [WINDOW 12 sec SLIDE 4 sec] WITH BOUNDS", None, None),
+    "frequent_lists": ("SELECT FREQUENT(2, g) FROM s [WINDOW 12 sec SLIDE 4 sec] WITH BOUNDS", None, None),
+    "frequent_by": ("SELECT k, FREQUENT(2, g) FROM s [WINDOW 12 sec SLIDE 4 sec] WHERE v > 3 GROUP BY k", None, None),
     "frequent_rows": ("SELECT FREQUENT(9, v) FROM s [ROWS 40 SLIDE 10]", None, None),
     "running": ("SELECT k, SUM(w) AS t, COUNT(v) AS n FROM s [WINDOW 20 sec SLIDE 1 sec] GROUP BY k", None, "running"),
     "interval": (

@@ -30,7 +30,7 @@ from tests.support.streams import START, stream, to_table
 # -- when planned ------------------------------------------------------------------------------------------
 
 
-NEVER_ENDS = "FREQUENT keeps a list per sub-window, and [UNBOUNDED ..] never ends: give a WINDOW"
+NO_LENGTH = "FREQUENT keeps a list per sub-window, and [UNBOUNDED ..] has no length: give a WINDOW"
 TWO_WINDOWS = (
     "SELECT a.v FROM (SELECT FREQUENT(3, v) FROM s [UNBOUNDED SLIDE 1 sec]) a "
     "JOIN (SELECT TOP(3, v) FROM s [WINDOW 5 sec SLIDE 1 sec]) b USING (v)"
@@ -44,8 +44,15 @@ NO_PARTITIONS = "a running synopsis cannot answer PARTITION BY windows: leave ou
 @pytest.mark.parametrize(
     ("text", "synopsis", "why"),
     [
-        ("SELECT k, FREQUENT(3, v) FROM s [UNBOUNDED SLIDE 1 sec] GROUP BY k", None, NEVER_ENDS),
-        (TWO_WINDOWS, None, NEVER_ENDS),
+        ("SELECT k, FREQUENT(3, v) FROM s [UNBOUNDED SLIDE 1 sec] GROUP BY k", None, NO_LENGTH),
+        (TWO_WINDOWS, None, NO_LENGTH),
+        ("SELECT FREQUENT(3, v) FROM s [SINCE midnight SLIDE 1 sec]", None, "[SINCE ..] has no length: give a WINDOW"),
+        ("SELECT SUM(v) AS t FROM s [SINCE midnight SLIDE 1 sec]", "running", "cannot answer SINCE windows"),
+        (
+            "SELECT k, SUM(v) FROM s [SINCE midnight SLIDE 1 sec] GROUP BY k",
+            "cluster",
+            "with a length: SINCE ones",
+        ),
         ("SELECT MAX(v) AS m FROM s [WINDOW 9 sec SLIDE 1 sec]", "running", NO_MAX),
         ("SELECT SUM(v) AS t FROM s [PARTITION BY k ROWS 5 SLIDE 5]", "running", NO_PARTITIONS),
     ],

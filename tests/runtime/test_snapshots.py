@@ -18,11 +18,14 @@ from sash.panes import basic_interval, partitioned
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery, compile_query
 from sash.runtime.periodic import stream_snapshot
+from sash.runtime.records.journal import HeartbeatEntry, ReplayedSettings, StreamEntry
+from sash.runtime.settings import Settings
 from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.forms import SEVERAL
 from tests.support.journal import reread
 from tests.support.oracle import same_rows
+from tests.support.shelf import SHELVES
 from tests.support.streams import START, batches, stream, to_table
 
 SEVERAL_WINDOWS = [
@@ -66,8 +69,12 @@ def queries() -> list[CompiledQuery]:
 def reloaded(feed: Feed, wanted: list[CompiledQuery]) -> Feed:
     """The feed of another process, from what this one has written."""
     saved = reread(stream_snapshot.save(feed.runtime))
-    fresh = Feed(feed.declared)
+    fresh = Feed(feed.declared, files_lists=feed.files_lists)
+    fresh.runtime.lists_before = {name: query.by_lists for name, query in saved.queries.items()}
     fresh.runtime.synchronise(wanted)
+    fresh.runtime.lists_before = {}
+    SHELVES.update({fresh.runtime.groups[group.name]: SHELVES[group] for group in feed.runtime.ordered()
+                    if group.in_cluster})  # fmt: skip
     stream_snapshot.load(fresh.runtime, replace(saved, tables=[_written(table) for table in saved.tables]))
     fresh.pending = feed.pending
     return fresh
@@ -83,9 +90,11 @@ def _written(table: pa.Table) -> pa.Table:
 Step = tuple[frozenset[int], pa.Table, bool]
 
 
-def story(declared: Stream, steps: list[Step], restarting: bool) -> tuple[list[Answer], list[int]]:
+def story(
+    declared: Stream, steps: list[Step], restarting: bool, files_lists: bool = False
+) -> tuple[list[Answer], list[int]]:
     """The answers, and how many tuples were late; each step has its queries, its tuples, and whether it restarts."""
-    pool, gone, feed = queries(), set[str](), Feed(declared)
+    pool, gone, feed = queries(), set[str](), Feed(declared, files_lists=files_lists)
     answers, late = [], []
     for wanted, part, restart in steps:
         chosen = [query for i, query in enumerate(pool) if i in wanted and query.name not in gone]
@@ -134,10 +143,10 @@ def test_saved_and_loaded_between_micro_batches(steps: list[Step], revise: bool,
 
 
 @settings(max_examples=examples(15))
-@given(stories(changing=True))
-def test_while_queries_come_and_go(steps: list[Step]) -> None:
+@given(stories(changing=True), st.booleans())
+def test_while_queries_come_and_go(steps: list[Step], files_lists: bool) -> None:
     declared = stream(delay=2 * SECOND)
-    ours, _ = story(declared, steps, restarting=True)
+    ours, _ = story(declared, steps, restarting=True, files_lists=files_lists)
     theirs, _ = story(declared, steps, restarting=False)
     check_same(ours, theirs)
 
@@ -153,7 +162,7 @@ def test_all_kinds_at_once_over_a_long_stream(monkeypatch: pytest.MonkeyPatch) -
             for i in range(10)
         ]
         steps.append((frozenset(range(len(POOL))), to_table(rows), step % 6 == 4))
-    ours, _ = story(stream(delay=SECOND), steps, restarting=True)
+    ours, _ = story(stream(delay=SECOND), steps, restarting=True, files_lists=True)
     theirs, _ = story(stream(delay=SECOND), steps, restarting=False)
     check_same(ours, theirs)
     assert len({answer.query for answer in ours}) == len(POOL)
@@ -186,3 +195,42 @@ def test_float_sums_are_the_same_to_the_last_bit() -> None:
         return found
 
     assert sums({75, 76, 101}) == sums(set())
+
+
+def test_a_checkpoint_from_before_short_lists_goes_on() -> None:
+    """Its snapshot and its entries have no word of lists: FREQUENT goes on with the counts of all items."""
+    declared = stream()
+    (query,) = compiled({"q": "SELECT FREQUENT(2, v) FROM s [WINDOW 6 sec SLIDE 2 sec] WITH BOUNDS"}, declared)
+    parts = [to_table([(START + (i * 9 + j) * SECOND // 3, 1, "a", j % (i + 2), j, 1.0) for j in range(9)])
+             for i in range(6)]  # fmt: skip
+    old = Feed(declared)
+    old.runtime.has_lists = False
+    old.runtime.synchronise([query])
+    answers = [answer for part in parts[:3] for answer in old.push(part)]
+    written = stream_snapshot.save(old.runtime)
+    earlier = replace(
+        written,
+        queries={name: _without(saved, "by_lists") for name, saved in written.queries.items()},
+        groups=[_without(saved, "open_files") for saved in written.groups],
+    )
+    fresh = Feed(declared, files_lists=True)
+    fresh.runtime.lists_before = {name: saved.by_lists for name, saved in earlier.queries.items()}
+    fresh.runtime.synchronise([query])
+    stream_snapshot.load(fresh.runtime, earlier)
+    answers += [answer for part in parts[3:] for answer in fresh.push(part)] + fresh.finish()
+    (group,) = fresh.runtime.groups.values()
+    assert group.list_panes is None
+    new = Feed(declared, files_lists=True)
+    new.runtime.synchronise([query])
+    expected = [answer for part in parts for answer in new.push(part)] + new.finish()
+    assert [(a.as_of, a.table.to_pylist()) for a in answers] == [(a.as_of, a.table.to_pylist()) for a in expected]
+    entry = HeartbeatEntry(epoch=1, version=1, settings=ReplayedSettings.of(Settings()), failed={}, watermark=5)
+    record = entry.record()
+    del record.facts["has_lists"]
+    assert not StreamEntry.read(record).has_lists
+
+
+def _without(saved: Any, field: str) -> Any:
+    """A part of a snapshot as it was before it had a field."""
+    facts = {name: value for name, value in vars(saved).items() if name != field}
+    return type(saved)(**facts)

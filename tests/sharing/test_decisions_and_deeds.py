@@ -180,7 +180,7 @@ def check_computation(story: Story, name: str, said: Said) -> None:
     assert said.sub_group <= set(task["queries"])
     (group,) = [each for each in story.runtime.groups.values() if each.label == said.table]
     bound = story.runtime.active[name].readings[0]
-    assert group.choices.kind_for(bound.stored, group.panes) == said.synopsis
+    assert group.choices.place(bound.stored, group.panes).kind == said.synopsis
 
 
 @pytest.mark.parametrize(("queries", "seconds"), [(SCANNED, 41), (LOOKED_UP, 7)], ids=["scanned", "looked up"])

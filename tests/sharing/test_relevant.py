@@ -43,7 +43,7 @@ def covered(wanted: RowExpression, stored: StoredPartials) -> CoveredPredicate |
     asked, partials = reading(wanted), reading(wanted).partials
     assert wanted.terms is not None
     sums = QueryDescription("q", "SUM", "v", ("s",), (10,), 2, wanted.terms)
-    return share_state(asked, [Need(sums, partials)], stored, Load(1), "always").covered
+    return share_state(asked, lambda: [Need(sums, partials)], stored, Load(1), "always").covered
 
 
 predicates = st.sets(st.integers(0, 5), min_size=1, max_size=4).map(lambda values: where(*sorted(values)))

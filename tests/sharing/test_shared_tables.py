@@ -68,9 +68,20 @@ def test_the_counts_of_values_are_one_partial_of_one_table() -> None:
     assert contents(table) == ("(v)", ["rows()"])
 
 
-@pytest.mark.parametrize("text", BY_VALUE)
+@pytest.mark.parametrize("text", [text for text in BY_VALUE if "FREQUENT" not in text])
 def test_each_holistic_aggregate_alone_needs_the_same(text: str) -> None:
     assert tables(text) == tables(*BY_VALUE)
+
+
+def test_frequent_alone_needs_no_more_than_lists() -> None:
+    (table,) = tables("SELECT FREQUENT(2, v) FROM s {w}")
+    assert contents(table) == ("(v), the 2 most frequent v of every 10 sec", ["rows()"])
+
+
+@pytest.mark.parametrize(("longest", "listed"), [("20 sec", 0), ("10 sec", 1)])
+def test_frequent_reads_counts_that_are_kept_for_another_as_far_back(longest: str, listed: int) -> None:
+    found = tables("SELECT FREQUENT(2, v) FROM s {w}", f"SELECT TOP(2, v) FROM s [WINDOW {longest} SLIDE 10 sec]")
+    assert [table.name.lists is not None for table in found] == [False, *[True] * listed]
 
 
 def test_keys_have_no_order() -> None:

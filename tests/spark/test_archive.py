@@ -53,10 +53,10 @@ def test_spark_and_arrow_write_the_same_archive(spark: Any, tmp_path: Path, layo
     by_spark.close()
 
 
-@pytest.mark.parametrize("name", ["round_robin", "chronological"])
+@pytest.mark.parametrize("name", ["round_robin", "chronological", "random"])
 def test_places_are_those_of_the_layout(spark: Any, name: str) -> None:
     spec = Spec(pa.schema({"n": pa.int64()}), "n", LIFETIME, EVERY, 5, 3, name, "rebuild")
-    times = np.random.default_rng(1).integers(-100, 100, (2, 300))
+    times = np.random.default_rng(1).integers(-100, 100, (2, 300)) * np.repeat([1, 10**13], 150)
     table = with_times(pa.table({"n": range(300)}), times[0], times[1])
     found = spark.createDataFrame(table).selectExpr("n", f"{place_sql(spec)} AS place").toArrow()
     assert found["place"].to_pylist() == spec.partitions.place(times[0], times[1]).tolist()

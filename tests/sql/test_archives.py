@@ -20,7 +20,7 @@ def test_all_clauses() -> None:
     found = created(f"{CALLS} PARTITION 4 x 8 CHRONOLOGICAL NOREBUILD IN 'calls.archive'")
     assert (found.name.text, found.source.text, found.key.text) == ("calls", "recent_calls", "customer")
     assert (found.lifetime, found.every, found.lifetime_column) == (16 * MINUTE, 2 * MINUTE, None)
-    assert found.partitioning == Partitioning(4, 8, chronological=True, rebuild=False)
+    assert found.partitioning == Partitioning(4, 8, "chronological", rebuild=False)
     assert found.directory == "calls.archive"
 
 
@@ -29,6 +29,7 @@ def test_sash_chooses_what_is_not_said() -> None:
     assert created(f"{CALLS} PARTITION AUTO").partitioning.is_auto
     assert created(CALLS).directory is None
     assert created(f"{CALLS} PARTITION 2 x 2").partitioning == Partitioning(2, 2)
+    assert created(f"{CALLS} PARTITION 2 x 2 RANDOM").partitioning == Partitioning(2, 2, "random")
 
 
 @pytest.mark.parametrize("written", ["4 x 16", "4x16", "4 X 16", "4 x 16 ROUND ROBIN", "4 x 16 ROUND ROBIN REBUILD"])

@@ -255,6 +255,19 @@ ERRORS = [
     ("SELECT src FROM packets [NOW] WHERE ok AND «src»", "WHERE needs a condition, but got INT"),
     ("SELECT DISTINCT src FROM packets «[UNBOUNDED]»", "DISTINCT over [UNBOUNDED] would have to remember"),
     ("«SELECT» FROM packets [NOW]", "expected columns and aggregates after SELECT"),
+    (
+        "SELECT src FROM packets [SINCE «'2026-01-01'»]",
+        "aggregate it with SLIDE, or give a WINDOW, and WHERE ts > TIMESTAMP '2026-01-01 00:00:00'",
+    ),
+    (
+        "SELECT window_length, COUNT(*) FROM packets [WINDOW 1 TO «5 min» STEP 1 min]",
+        "windows of several lengths are answered from panes, which have aggregates of one window: aggregate it with",
+    ),
+    ("SELECT COUNT(*) FROM packets [SINCE «midnight»]", "aggregate it with SLIDE, or give a WINDOW of 1 day"),
+    (
+        "SELECT DISTINCT src FROM packets [FROM «'2026-01-01'» TO '2026-01-02' SLIDE 1 min]",
+        "FROM is answered from panes, which have aggregates of one window: give a WINDOW, and WHERE ts >",
+    ),
 ]
 ADD_SLIDE = "in a continuous query; add SLIDE to the window"
 LATER = [
@@ -314,7 +327,7 @@ def test_star_has_all_columns_of_the_stream_in_order() -> None:
 
 
 def test_bounded_memory_as_the_survey_has_it() -> None:
-    """What needs unbounded memory is refused. So is a join over [UNBOUNDED] whose conditions would bound it."""
+    """What needs unbounded memory is refused. So are joins that count duplicates, and joins without an equality."""
     golden = Path(__file__).parents[1] / "golden" / "update_patterns.json"
     examples = json.loads(golden.read_text())["examples"]
     example = next(each for each in examples if each["id"] == "update_patterns.memory.bounded")
@@ -329,7 +342,58 @@ def test_bounded_memory_as_the_survey_has_it() -> None:
         accepted = [_binds(text.format(distinct)) for text in texts]
         bounded = example["expected"][key]
         assert all(may or not does for may, does in zip(bounded, accepted, strict=True))
-        assert accepted == [False, False, not distinct, False]
+        assert accepted == [bool(distinct), False, not distinct, False]
+
+
+WHOLE = "packets [UNBOUNDED]"
+FINITE = [
+    f"SELECT DISTINCT src, ok FROM {WHOLE} WHERE src BETWEEN 1 AND 9",
+    f"SELECT DISTINCT src FROM {WHOLE} WHERE 1 < src AND src <= 9",
+    f"SELECT DISTINCT protocol FROM {WHOLE} WHERE protocol IN ('tcp', 'udp')",
+    f"SELECT DISTINCT day FROM {WHOLE} WHERE day BETWEEN DATE'2026-01-01' AND DATE'2026-12-31'",
+    f"SELECT DISTINCT src % 10 AS d, CASE WHEN length > 9 THEN 'long' ELSE 'short' END AS l FROM {WHOLE}",
+    f"SELECT DISTINCT src + dst AS both FROM {WHOLE} WHERE src IN (1, 2) AND dst = 3",
+    f"SELECT DISTINCT dst FROM {WHOLE} WHERE dst = src AND src IN (1, 2)",
+    f"SELECT DISTINCT a.port, p.name FROM {WHOLE} a JOIN ports p ON a.port = p.port",
+    f"SELECT DISTINCT a.src, c.city FROM {WHOLE} a JOIN customers c ON a.src = c.id WHERE c.id IN (1, 2)",
+    f"SELECT length FROM packets [NOW] a WHERE EXISTS (SELECT 1 FROM {WHOLE} b WHERE b.dst = a.src AND b.dst = 1)",
+    f"SELECT src FROM packets [NOW] WHERE src NOT IN (SELECT dst FROM {WHOLE} WHERE dst IN (1, 2))",
+    f"SELECT DISTINCT src FROM {WHOLE} WHERE src IN (1, 2) UNION SELECT DISTINCT dst FROM {WHOLE} WHERE dst IN (1, 2)",
+    f"SELECT DISTINCT 1 FROM {WHOLE} a, packets [NOW] b, {WHOLE} c WHERE a.src = b.src AND b.src = c.src AND c.src = 5",
+]
+ENDLESS = [
+    "SELECT DISTINCT src FROM packets «[UNBOUNDED]» WHERE src > 9 AND src <> 12",
+    "SELECT DISTINCT src FROM packets «[UNBOUNDED]» WHERE src IN (1, 2) OR ok",
+    "SELECT DISTINCT ratio FROM packets «[UNBOUNDED]» WHERE ratio BETWEEN 0 AND 1",
+    "SELECT DISTINCT src, dst FROM packets «[UNBOUNDED]» WHERE src IN (1, 2)",
+    "SELECT DISTINCT a.src FROM packets «[UNBOUNDED]» a JOIN packets [NOW] b ON a.src = b.src WHERE b.dst IN (1, 2)",
+    "SELECT DISTINCT a.src FROM packets «[UNBOUNDED]» a JOIN packets [NOW] b ON a.src = b.src AND a.dst > b.dst",
+    "SELECT a.src FROM packets «[UNBOUNDED]» a JOIN packets [NOW] b ON a.src = b.src WHERE a.src IN (1, 2)",
+    "SELECT DISTINCT ok FROM packets «[UNBOUNDED]» a JOIN odd [NOW] b ON a.ok = b.approx JOIN ports p USING (port)",
+    "SELECT DISTINCT a.src, c.city FROM packets «[UNBOUNDED]» a JOIN customers c ON a.src = c.id",
+    "SELECT COUNT(*) AS n FROM packets «[UNBOUNDED]» a JOIN packets [NOW] b ON a.src = b.src WHERE a.src IN (1, 2)",
+]
+
+
+@pytest.mark.parametrize("text", FINITE)
+def test_a_whole_stream_is_remembered_where_it_has_finitely_many_values(text: str) -> None:
+    assert _binds(text)
+
+
+@pytest.mark.parametrize("text", ENDLESS)
+def test_a_stream_without_an_end_is_not_remembered(text: str) -> None:
+    check_continuous_error(text, "[UNBOUNDED] would have to remember the whole stream")
+
+
+def test_each_side_of_a_join_is_limited_by_conditions_on_the_other() -> None:
+    joined = f"{WHOLE} a JOIN {WHOLE} b ON a.src = b.dst"
+    assert explained(f"SELECT DISTINCT a.src FROM {joined} WHERE a.src > 10 AND b.dst < 20")[2:] == [
+        "    Join on a.src = b.dst  -> MON",
+        "      Distinct  -> MON",
+        "        Window packets a [UNBOUNDED] where src > 10 AND src < 20  -> MON",
+        "      Distinct  -> MON",
+        "        Window packets b [UNBOUNDED] where dst < 20 AND dst > 10  -> MON",
+    ]
 
 
 def _binds(text: str) -> bool:

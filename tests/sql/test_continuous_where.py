@@ -239,7 +239,7 @@ ERRORS = [
         "port IN (SELECT shares FROM trades «[UNBOUNDED]»)",
         "IN over [UNBOUNDED] would have to remember",
     ),
-    ("NOT EXISTS (SELECT 1 FROM trades «[UNBOUNDED]»)", "NOT EXISTS over [UNBOUNDED]"),
+    ("NOT EXISTS (SELECT 1 FROM trades «[UNBOUNDED]» WHERE shares = length)", "NOT EXISTS over [UNBOUNDED]"),
 ]
 
 

@@ -199,6 +199,13 @@ def test_windows_over_append_only_results(query: str) -> None:
 # -- SLIDE ------------------------------------------------------------------------------------------------------
 
 
+def test_the_last_rows_as_of_multiples_of_a_time() -> None:
+    text = "SELECT src, COUNT(*) AS n FROM packets [PARTITION BY src ROWS 5 SLIDE EXACTLY 10 sec] p GROUP BY src"
+    lines = explained(text)
+    assert lines[0] == "Every 10 sec  -> STR"
+    assert lines[-1].strip().startswith("Window packets p [ROWS 5 SLIDE EXACTLY 10 sec] partitioned by p.src")
+
+
 def test_a_join_that_slides_is_answered_at_the_multiples() -> None:
     plan = continuous_plan(f"SELECT a.src {SLIDING}")
     assert isinstance(plan, Sampled) and (plan.slide, plan.offset, plan.restore) == (10 * SEC, 0, False)
@@ -304,7 +311,14 @@ ERRORS = [
     ),
     ("SELECT DISTINCT x FROM (SELECT Istream(src AS x) FROM packets «[NOW]») a", "DISTINCT over append-only results"),
     ("SELECT a.src " + SLIDING.replace("90 sec SLIDE 10 sec", "90 sec SLIDE «5 sec»"), "slide together"),
-    ("SELECT src FROM packets [ROWS 5 SLIDE «2»]", "SLIDE of a row-based window counts tuples"),
+    (
+        "SELECT src FROM packets [ROWS 5 SLIDE «2»]",
+        "SLIDE of a row-based window counts tuples: give SLIDE a time, [ROWS 5 SLIDE 1 sec], or leave it out",
+    ),
+    ("SELECT COUNT(*) FROM packets [ROWS 5 SLIDE «1500 ms»]", "SLIDE 1500 ms is not a multiple of the granule"),
+    ("SELECT COUNT(*) FROM packets [ROWS 5 SLIDE «0 sec»]", "a SLIDE must be greater than zero"),
+    ("SELECT COUNT(*) FROM packets [ROWS 5 SLIDE 1 sec «LAG» 2]", "leave out LAG, or count tuples in SLIDE"),
+    ("SELECT COUNT(*) AS n FROM packets [ROWS 5 SLIDE 1 sec] «ORDER BY» n", "plain rows, ROWS by time): leave it out"),
     (
         "SELECT DISTINCT src FROM packets [RANGE 9 sec SLIDE 3 sec] WHERE src IN (SELECT dst FROM packets «[NOW]»)",
         "the windows of a query slide, all of them, or none does",
@@ -321,6 +335,7 @@ LATER = [
     ("SELECT src FROM packets [RANGE 9 sec SLIDE 3 sec LAG «3 sec»]", "LAG beside joins"),
     (f"SELECT «MEDIAN»(a.src) {SLIDING}", "MEDIAN in a query that panes cannot answer"),
     (f"SELECT «TOP»(3, a.src) {SLIDING}", "TOP in a query that panes cannot answer"),
+    ("SELECT «MEDIAN»(src) FROM packets [ROWS 5 SLIDE 1 sec]", "MEDIAN in a query that panes cannot answer"),
     (
         "SELECT a.src FROM «packets» [ROWS 5] a, packets [NOW INTERNAL] b WHERE a.src = b.src",
         "INTERNAL windows beside rows that may be taken back",

@@ -79,6 +79,13 @@ def test_columns_may_be_left_out() -> None:
     assert statement.source.options == {"rowsPerSecond": "5", "a.b": "c"}
 
 
+def test_timestamps_of_arrival() -> None:
+    statement = parse("CREATE STREAM s (x INT) FROM rate TIMESTAMP Arrival LATE REVISE")
+    assert isinstance(statement, CreateStream) and (statement.timestamp, statement.schema.names) == ("arrival", ["x"])
+    own = parse("CREATE STREAM s (Arrival TIMESTAMP) FROM rate TIMESTAMP ARRIVAL DELAY 2 sec")
+    assert isinstance(own, CreateStream) and (own.timestamp, own.delay) == ("Arrival", 2_000_000)
+
+
 def test_clauses_after_a_query_in_any_order() -> None:
     statement = parse("REGISTER QUERY q AS SELECT priority FROM packets [WINDOW 1 min] PRIORITY -2 LIFETIME 1 day")
     assert isinstance(statement, RegisterQuery)
@@ -159,6 +166,12 @@ ERRORS = [
     ("CREATE STREAM s (ts TIMESTAMP) FROM rate TIMESTAMP «tss»", "did you mean 'ts'"),
     ("CREATE STREAM s (ts TIMESTAMP, x INT) FROM rate TIMESTAMP «x»", "not a TIMESTAMP"),
     ("CREATE STREAM s (ts TIMESTAMP) FROM rate« »", "expected TIMESTAMP"),
+    ("CREATE STREAM s (x INT) FROM rate TIMESTAMP ARRIVAL «DELAY» 2 sec", "tuples arrive in order, and DELAY is for"),
+    (
+        "CREATE STREAM s (x INT) FROM rate «MAX» JUMP 1 day TIMESTAMP ARRIVAL",
+        "and MAX JUMP is for others: leave it",
+    ),
+    ("CREATE STREAM s (arrival INT) FROM rate TIMESTAMP «ARRIVAL»", "'arrival' is not a TIMESTAMP"),
     ("CREATE STREAM s (ts TIMESTAMP) FROM rate OPTIONS (path «x») TIMESTAMP ts", "in quotes"),
     (CREATE + "GRANULE «0 sec»", "greater than zero"),
     (CREATE + "DELAY «-1 sec»", "must not be negative"),

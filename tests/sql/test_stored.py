@@ -126,6 +126,8 @@ def test_what_is_on_the_lists_passes(text: str, catalog: Catalog) -> None:
         ("SELECT v FROM s [WINDOW 5 sec INTERNAL]", "INTERNAL belongs to continuous queries"),
         ("SELECT v FROM s [WINDOW 1500 ms]", "not a multiple of the granule"),
         ("SELECT v FROM s [PARTITION BY z ROWS 2]", "unknown column 'z'"),
+        ("SELECT v FROM s [WINDOW 1 TO 5 sec STEP 1 sec]", "windows of several lengths are answered from panes"),
+        ("SELECT v FROM s [FROM '2026-01-01' TO '2026-01-02']", "AND ts <= TIMESTAMP '2026-01-02 00:00:00'"),
     ],
 )
 def test_everything_else_is_refused_at_its_word(text: str, reason: str, catalog: Catalog) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from sash.core.errors import CheckpointError
 from sash.storage import epochs, files
-from sash.storage.epochs import SNAPSHOT_EVERY, Entry, EpochLog, Snapshot
+from sash.storage.epochs import SNAPSHOT_EVERY, Entry, EpochLog, Intent, Snapshot
 from tests.support.faults import DAMAGES
 
 
@@ -92,17 +92,24 @@ def test_a_snapshot_without_tables(tmp_path: Path) -> None:
 
 def test_an_intent_keeps_the_version_of_the_first_attempt(tmp_path: Path) -> None:
     log = EpochLog(tmp_path)
-    assert log.intend(0, 4) == 4
+    assert log.intend(0, Intent(4)).version == 4
     # the query set changed before the replay; the replay must not see it
-    assert EpochLog(tmp_path).intend(0, 7) == 4
-    assert log.intend(1, 7) == 7
-    assert EpochLog(tmp_path).intend(1, 8) == 7
+    assert EpochLog(tmp_path).intend(0, Intent(7)).version == 4
+    assert log.intend(1, Intent(7)).version == 7
+    assert EpochLog(tmp_path).intend(1, Intent(8)).version == 7
+    assert log.intend(2, Intent(7, 1_000)) == EpochLog(tmp_path).intend(2, Intent(8, 2_000)) == Intent(7, 1_000)
+
+
+def test_an_intent_of_an_older_version_has_no_arrival(tmp_path: Path) -> None:
+    log = EpochLog(tmp_path)
+    files.write_facts(tmp_path / "intent.json", {"epoch": 0, "version": 4})
+    assert log.intend(0, Intent(7, 1_000)) == Intent(4)
 
 
 def test_orphans_are_removed_and_nothing_else(tmp_path: Path) -> None:
     log = EpochLog(tmp_path)
     log.append(batch(0))
-    log.intend(1, 1)
+    log.intend(1, Intent(1))
     files.write_table(tmp_path / "entry-000000002-batch.arrow", table(9))
     (tmp_path / ".manifest.json.draft").write_text("{")
     (tmp_path / "notes.txt").write_text("mine")
@@ -195,10 +202,10 @@ def test_damaged_manifests(tmp_path: Path, text: str) -> None:
 
 def test_damaged_intents(tmp_path: Path) -> None:
     log = EpochLog(tmp_path)
-    log.intend(0, 1)
+    log.intend(0, Intent(1))
     (tmp_path / "intent.json").write_text('{"epoch": 0}')
     with pytest.raises(CheckpointError, match=r"intent\.json is damaged"):
-        log.intend(0, 1)
+        log.intend(0, Intent(1))
 
 
 def test_the_manifest_names_its_files_with_checksums(tmp_path: Path) -> None:

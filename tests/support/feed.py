@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 
 import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.user_aggregate import UserAggregate
+from sash.panes.cluster_panes import FILES
+from sash.panes.list_panes import ListPanes
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery, compile_query
 from sash.runtime.periodic.pace import UNHURRIED, Pace
@@ -16,7 +19,7 @@ from sash.runtime.periodic.stream_runtime import NumberedPartials, StreamRuntime
 from sash.runtime.records.journal import GroupService
 from sash.runtime.settings import Settings
 from tests.support.duck_pass import aggregate
-from tests.support.shelf import bring, move
+from tests.support.shelf import bring, bring_lists, move
 
 
 def compiled(
@@ -32,30 +35,67 @@ def compiled(
 CONSERVATIVE = Settings("conservative")
 
 
+class Gate:
+    """Executions beside micro-batches wait here until it is opened."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Callable[[], list[Answer]], Future[list[Answer]]]] = []
+
+    def launch(self, compute: Callable[[], list[Answer]]) -> Future[list[Answer]]:
+        self._waiting.append((compute, Future()))
+        return self._waiting[-1][1]
+
+    def open(self) -> None:
+        while self._waiting:
+            compute, found = self._waiting.pop()
+            try:
+                found.set_result(compute())
+            except Exception as error:
+                found.set_exception(error)
+
+
 class Feed:
     """What `RunningStream` does with Spark: micro-batches in, answers out."""
 
-    def __init__(self, declared: Stream, settings: Settings = CONSERVATIVE, level: str = "serial") -> None:
+    def __init__(
+        self, declared: Stream, settings: Settings = CONSERVATIVE, flies: bool = False, files_lists: bool = False
+    ) -> None:
+        """`files_lists`: the open panes of short lists are in files."""
         self.declared = declared
-        self.runtime = StreamRuntime(declared, settings, level=level)
-        # How each micro-batch went: None where it was not hurried.
+        self.files_lists = files_lists
+        self.runtime = StreamRuntime(declared, settings, flies=flies)
+        # How each micro-batch went: None where it was not hurried; and the flights that landed in it.
         self.services: list[list[list[GroupService]] | None] = []
+        self.landed: list[list[int]] = []
+        self.gate = Gate()
         self.pending: pa.Table | None = None
 
-    def push(self, part: pa.Table, pace: Pace = UNHURRIED) -> list[Answer]:
+    def push(self, part: pa.Table, pace: Pace = UNHURRIED, landed: list[int] | None = None) -> list[Answer]:
+        """`landed`: recovery repeats what landed."""
         groups = self.runtime.ordered()
-        move(groups)
+        move(groups, self.files_lists)
         facts = aggregate(self.declared, self.runtime.tables(), part)
-        bring(groups, self.declared, part)
-        numbered = self.number(part, self.runtime.next_watermark(facts))
-        progress = self.runtime.apply(facts, numbered, pace)
+        watermark = self.runtime.next_watermark(facts)
+        bring(groups, self.declared, part, lambda g: None if watermark is None else self.runtime.closes(g, watermark))
+        numbered = self.number(part, watermark)
+        self.landed.append(self.runtime.landing() if landed is None else landed)
+        down = self.runtime.land(self.landed[-1])
+        progress = self.runtime.conclude(down, self.runtime.apply(facts, numbered, pace))
+        if landed is None:
+            self.runtime.start_flights(self.gate.launch)
         assert not progress.outcome.failed, progress.outcome.failed
         self.services.append(progress.services)
         return progress.answers
 
     def finish(self) -> list[Answer]:
         numbered = None if self.pending is None else self.number(self.pending.slice(0, 0), None)
-        progress = self.runtime.finish(numbered)
+        for group in self.runtime.ordered():
+            if isinstance(group.filed_panes, ListPanes):
+                bring_lists(group, FILES.empty_table(), self.runtime.closes(group, None))
+        self.runtime.start_flights(self.gate.launch)
+        self.gate.open()
+        down = self.runtime.land(self.runtime.landing())
+        progress = self.runtime.conclude(down, self.runtime.finish(numbered))
         assert not progress.outcome.failed, progress.outcome.failed
         return progress.answers
 
@@ -78,10 +118,14 @@ class Feed:
 
 
 def answers_of(
-    declared: Stream, texts: dict[str, str], parts: list[pa.Table], synopsis: str | None = None
+    declared: Stream,
+    texts: dict[str, str],
+    parts: list[pa.Table],
+    synopsis: str | None = None,
+    files_lists: bool = False,
 ) -> dict[str, list[Answer]]:
     """All answers of some queries over some micro-batches, by query."""
-    feed = Feed(declared)
+    feed = Feed(declared, files_lists=files_lists)
     feed.runtime.synchronise(compiled(texts, declared, synopsis))
     answers = [answer for part in parts for answer in feed.push(part)] + feed.finish()
     return {name: [answer for answer in answers if answer.query == name] for name in texts}

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from papers.joins.algorithms import ALGORITHMS
-from sash.changes.lazy_join import JoinResults, Tuples
+from papers.joins.lazy_join import JoinResults, Tuples
 from sash.core.changes import NEVER
 
 # ("time", length), ("rows", number), or ("lifetimes", those of the tuples in turn, over and over)

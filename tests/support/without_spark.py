@@ -78,6 +78,10 @@ class DuckPipeline:
     def numbered_facts(self, result: pa.Table | None, tables: list[PaneTable]) -> BatchFacts | None:
         return None if result is None else aggregate(self._declared, tables, result)
 
+    def stamped(self, rows: pa.Table, arrival: int) -> pa.Table:
+        stamps = pa.array([arrival] * len(rows), pa.int64())
+        return rows.append_column("arrival", stamps.cast(pa.timestamp("us", "UTC"))).append_column("_us", stamps)
+
     def rows_to_keep(self, rows: pa.Table, time: str, oldest: int) -> pa.Table:
         names = [*self._declared.schema.names, time]
         return rows.filter(pc.greater_equal(rows["_us"], oldest)).rename_columns(names)
@@ -90,6 +94,7 @@ class World:
     checkpoint: Path
     told: Told = field(default_factory=dict)
     done: int = -1
+    clock: ManualClock = field(default_factory=ManualClock)
     kept: list[dict[str, Any]] = field(default_factory=list)
 
     def take(self, progress: Progress, delivered: bool) -> None:
@@ -118,7 +123,7 @@ class Sparkless:
         catalog = Catalog()
         catalog.add_stream(declared)
         pipeline: Any = DuckPipeline(declared)
-        clock = ManualClock()
+        clock = self._world.clock
         panes = PaneRuntime(
             StreamSource(declared, pipeline), SessionSettings("conservative"), isolation("serial"),
             StreamQueries(self._history, RLock(), lambda query: True, partial(compile_query, catalog=catalog)),

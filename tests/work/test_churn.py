@@ -14,9 +14,10 @@ from sash.plan.expressions import RowExpression
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery
+from sash.runtime.periodic.joint_queries import JointQueries
 from tests.work.packets import PacketSession
 
-COUNTED = (ActiveQuery, CompiledQuery, Finisher, PendingTable, InternedValue, RowExpression)
+COUNTED = (ActiveQuery, JointQueries, CompiledQuery, Finisher, PendingTable, InternedValue, RowExpression)
 
 
 def text(window: int, slide: int, where: str = "") -> str:

@@ -57,6 +57,7 @@ NAMES = [
     "INSERT INTO names VALUES (1, 'one'), (2, 'two')",
 ]
 NAMED = "SELECT name, SUM(v) AS a FROM s [WINDOW 8 sec SLIDE 4 sec] JOIN names ON s.k = names.k GROUP BY name"
+FREQUENT = "SELECT FREQUENT(3, v) FROM s [WINDOW 8 sec SLIDE 4 sec]"
 FAILING = "SELECT SUM(10 / v) AS a FROM s [WINDOW 8 sec SLIDE 4 sec]"
 
 
@@ -115,6 +116,8 @@ CASES = [
     Case("JSON files of four answers of a query", 2, 3, [EACH_SECOND], sink="json"),
     Case("a pane table `STORED IN CLUSTER`, answers due at one time", 3, 7, [SUM + IN_CLUSTER]),
     Case("two such pane tables", 5, 12, [SUM + IN_CLUSTER, OTHER + IN_CLUSTER]),
+    Case("`FREQUENT`, a sub-window ends", 3, 8, [FREQUENT]),
+    Case("`FREQUENT`, no sub-window ends", 2, 5, [FREQUENT.replace("4 sec", "1 hour").replace("8 sec", "2 hours")]),
     Case("continuous queries alone, few tuples", 1, 1, [DISTINCT, PAIRS]),
     Case("continuous queries beside periodic ones, few tuples", 2, 3, [DISTINCT, PAIRS, SUM]),
     Case("a continuous plan, many tuples", 2, 4, [DISTINCT], session=MANY_TUPLES),

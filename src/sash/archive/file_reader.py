@@ -1,12 +1,12 @@
 """Reading the files of one state of an archive: probes by key, scans, and a whole file for a rewrite.
 
-A probe opens the files whose key directory has the key, and reads the row groups that may hold it. Footers and
+A probe opens the files whose key directory has wanted keys, and reads the row groups that may hold them. Footers and
 directories are kept in memory once read: files never change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 
 from sash.archive.key_directory import KeyDirectory, read_directory
 from sash.archive.spec import EXPIRES, Spec
+from sash.archive.wanted_keys import WantedKeys
 from sash.core.changes import INSTANT
 from sash.core.errors import ArchiveError
 from sash.core.time import Micros
 
 # Compare the checksums of pages that have some.
 CHECKED_PAGES = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-Groups = Callable[[KeyDirectory], list[int]]
 
 
 @dataclass(frozen=True)
@@ -69,19 +69,48 @@ def read_whole(path: Path, spec: Spec, now: Micros) -> pa.Table:
         raise ArchiveError(f"the archive has lost its file {path}; restore it from a copy") from None
 
 
-def read_matching(
-    paths: Iterable[Path], spec: Spec, footers: Footers, groups: Groups, condition: pc.Expression, columns: list[str]
-) -> pa.Table:
-    """The matching rows of the row groups that the key directory of every file names."""
-    needed = [name for name in spec.stored.names if name in {*columns, spec.key, EXPIRES}]
-    found = [spec.stored.empty_table().select(needed)]
+def matching_groups(paths: Iterable[Path], footers: Footers, wanted: WantedKeys) -> dict[Path, list[int]]:
+    """The row groups of each file that may hold wanted keys, by its key directory."""
+    found = {}
     for path in paths:
         footer = footers.of(path)
         every = range(footer.metadata.num_row_groups)
-        wanted = list(every) if footer.directory is None else groups(footer.directory)
+        found[path] = list(every) if footer.directory is None else wanted.groups(footer.directory)
+    return found
+
+
+@dataclass(frozen=True)
+class ProbeSize:
+    """Files and row groups that a probe reads, of how many, and the bytes of these row groups in memory."""
+
+    files: int
+    of_files: int
+    row_groups: int
+    of_row_groups: int
+    bytes: int
+
+
+def size_of(groups: Mapping[Path, list[int]], footers: Footers) -> ProbeSize:
+    metadata = {path: footers.of(path).metadata for path in groups}
+    return ProbeSize(
+        sum(bool(each) for each in groups.values()),
+        len(groups),
+        sum(map(len, groups.values())),
+        sum(each.num_row_groups for each in metadata.values()),
+        sum(metadata[path].row_group(number).total_byte_size for path, each in groups.items() for number in each),
+    )
+
+
+def read_matching(
+    groups: Mapping[Path, list[int]], spec: Spec, footers: Footers, condition: pc.Expression, columns: list[str]
+) -> pa.Table:
+    """The matching rows of some row groups of each file."""
+    needed = [name for name in spec.stored.names if name in {*columns, spec.key, EXPIRES}]
+    found = [spec.stored.empty_table().select(needed)]
+    for path, wanted in groups.items():
         if wanted:
             with noticing_damage(path):
-                file = pq.ParquetFile(path, metadata=footer.metadata, page_checksum_verification=True)
+                file = pq.ParquetFile(path, metadata=footers.of(path).metadata, page_checksum_verification=True)
                 found.append(_conforming(file.read_row_groups(wanted, columns=needed), spec))
     # All at once: starting a filter costs more than filtering the rows of a file.
     return pa.concat_tables(found).filter(condition).select(columns)

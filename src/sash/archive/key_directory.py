@@ -40,10 +40,10 @@ class KeyDirectory:
         return _union(starts, ends, len(self.firsts))
 
     def groups_between(self, low: pa.Array, high: pa.Array) -> list[int]:
-        """The row groups that may hold keys from low to high, both included (arrays of one value)."""
-        start = np.searchsorted(self.lasts, comparable(low), "left")
-        end = np.searchsorted(self.firsts, comparable(high), "right")
-        return _union(start, end, len(self.firsts))
+        """The row groups that may hold keys from low to high, both included (arrays of one value, or none if open)."""
+        start = int(np.searchsorted(self.lasts, comparable(low), "left")[0]) if len(low) else 0
+        end = int(np.searchsorted(self.firsts, comparable(high), "right")[0]) if len(high) else len(self.firsts)
+        return list(range(start, end))
 
 
 def _union(starts: NDArray[np.int64], ends: NDArray[np.int64], n: int) -> list[int]:

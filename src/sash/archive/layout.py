@@ -6,8 +6,10 @@ expiry slot, in one of E; together they name one of G * E sub-indices. An update
 column of them: G + E - 1 sub-indices, however many there are.
 
 Chronological: a partition has consecutive slots. Round robin: neighbours take turns, so that the sub-indices have about
-the same size (theorem 4.1). A wave index is a chronological layout with one partition of the other kind. If G does not
-divide the slots of a lifetime, a chronological partition has a slot more or less than the next.
+the same size (theorem 4.1). Random: round robin whose rounds each begin at a random partition (4.3.3), so that a rate
+that rises in every second update does not fill the same partitions each time. A wave index is a chronological layout
+with one partition of the other kind. If G does not divide the slots of a lifetime, a chronological partition has a slot
+more or less than the next.
 
 PARTITION AUTO follows the guidelines of the thesis (4.4.6):
 
@@ -140,8 +142,28 @@ class RoundRobin(ArchiveLayout):
         return slot % partitions
 
 
+# The steps of `scattered`: a shift, and a factor below 2**31, so that Spark's 64 bits hold every product.
+SCATTER_SHIFT, SCATTER_FACTOR, SCATTER_MASK = 16, 0x45D9F3B, 0xFFFFFFFF
+
+
+def scattered(number: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number of 32 bits that looks random, the same in every process; spark/archive_frames.py has it in SQL."""
+    found = number & SCATTER_MASK
+    for _ in range(2):
+        found = ((found >> SCATTER_SHIFT) ^ found) * SCATTER_FACTOR & SCATTER_MASK
+    return (found >> SCATTER_SHIFT) ^ found
+
+
+class RandomRounds(ArchiveLayout):
+    """Every partition has one slot of a round, as in round robin, but no round says where the next begins."""
+
+    def partition(self, slot: NDArray[np.int64], partitions: int) -> NDArray[np.int64]:
+        return (slot + scattered(slot // partitions)) % partitions
+
+
 LAYOUTS: dict[str, type[ArchiveLayout]] = {
     "round_robin": RoundRobin,
+    "random": RandomRounds,
     "chronological": Chronological,
     WAVE: Chronological,
 }

@@ -1,45 +1,23 @@
-"""Reading an archive: probes by key, scans, and states to hold for other readers."""
+"""Reading an archive: probes by key or by a range of keys, scans, and states to hold for other readers."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.archive.file_reader import Groups, read_matching, scan_batches
+from sash.archive.file_reader import ProbeSize, matching_groups, read_matching, scan_batches, size_of
 from sash.archive.spec import Spec
 from sash.archive.states import Facts, HeldState, States, facts_of
+from sash.archive.wanted_keys import KeyRange, KeyValues, WantedKeys
 from sash.core.errors import ArchiveError, nearest
 from sash.core.time import Micros
-from sash.expr.value_codes import canonical
-
-
-def as_keys(keys: Any, spec: Spec) -> pa.Array:
-    """Distinct values of the key's type, without NULL; 0.0 stands for -0.0, too, and one NaN for all."""
-    kind = spec.key_type
-    try:
-        if isinstance(keys, pa.ChunkedArray):
-            keys = keys.combine_chunks()
-        values = keys.cast(kind) if isinstance(keys, pa.Array) else pa.array(keys, kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
-        raise ArchiveError(f"KEY {spec.key} is of type {kind}: {error}") from None
-    distinct = canonical(values.drop_null()).unique()
-    if pa.types.is_floating(kind) and pc.any(pc.equal(distinct, pa.scalar(0, kind))).as_py():
-        distinct = pa.concat_arrays([distinct, pa.array([0.0, -0.0], kind)]).unique()
-    return distinct
-
-
-def equals_any(keys: pa.Array, column: str) -> pc.Expression:
-    found = pc.field(column).isin(keys)
-    # Arrow distinguishes the bit patterns of NaN.
-    has_nan = pa.types.is_floating(keys.type) and pc.any(pc.is_nan(keys)).as_py()
-    return found | pc.field(column).is_nan() if has_nan else found
-
 
 _T = TypeVar("_T")
 
@@ -62,30 +40,30 @@ class ArchiveReader:
         `keys` is a sequence or an Arrow array. NULL equals nothing, as in SQL; NaN is one value. `columns` may name
         the archive's own columns as well.
         """
-        wanted = as_keys(keys, self.spec)
-        condition = equals_any(wanted, self.spec.key)
-        return self._probe(lambda directory: directory.groups_of(wanted), condition, now, columns)
+        return self.probe_keys(KeyValues.of(keys, self.spec), now, columns)
 
     def probe_between(
         self, low: Any, high: Any, now: Micros | None = None, columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """The records with a key from low to high, both included; as `probe` otherwise."""
-        first, last = (as_keys([end], self.spec).slice(0, 1) for end in (low, high))
-        if len(first) == 0 or len(last) == 0:
-            return self._probe(lambda directory: [], pc.scalar(False), now, columns)
-        condition = (pc.field(self.spec.key) >= first[0]) & (pc.field(self.spec.key) <= last[0])
-        return self._probe(lambda directory: directory.groups_between(first, last), condition, now, columns)
+        """The records with a key from low to high, both included, None for an open end; as `probe` otherwise."""
+        return self.probe_keys(KeyRange.of(low, high, self.spec), now, columns)
 
-    def _probe(
-        self, groups: Groups, condition: pc.Expression, now: Micros | None, columns: Sequence[str] | None
+    def probe_keys(
+        self, wanted: WantedKeys, now: Micros | None = None, columns: Sequence[str] | None = None
     ) -> pa.Table:
         names = self._columns(columns)
 
         def read(held: HeldState) -> pa.Table:
             spec, footers = held.manifest.spec, self._states.footers
-            return read_matching(held.paths, spec, footers, groups, held.alive & condition, names)
+            groups = matching_groups(held.paths, footers, wanted)
+            return read_matching(groups, spec, footers, held.alive & wanted.condition, names)
 
         return self._read(now, read)
+
+    def probe_size(self, wanted: WantedKeys, now: Micros | None = None) -> ProbeSize:
+        """What a probe would read, without reading it. It does not count as a question."""
+        footers = self._states.footers
+        return self._whole(now, lambda held: size_of(matching_groups(held.paths, footers, wanted), footers))
 
     def scan(
         self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, now: Micros | None = None
@@ -110,18 +88,25 @@ class ArchiveReader:
             yield from scan_batches(held.paths, held.manifest.spec, condition, self._columns(columns))
 
     @contextmanager
-    def hold(self, now: Micros | None = None) -> Iterator[HeldState]:
+    def hold(self, now: Micros | None = None, wanted: WantedKeys | None = None) -> Iterator[HeldState]:
         """A state for other readers, such as Spark: its files (`paths`) stay until the end of the `with`.
 
         The files may hold rows that have expired: read them with `held.alive`, that is `_sash_expires > held.now`.
+        Files without any row group for the `wanted` keys are left out.
         """
         self._count()
         with self._states.hold(now) as held:
             try:
-                self._states.check(held.files)
+                state = held if wanted is None else self._with_keys(held, wanted)
+                self._states.check(state.files)
             except FileNotFoundError as error:
                 raise ArchiveError(f"the archive has lost a file: {error}") from None
-            yield held
+            yield state
+
+    def _with_keys(self, held: HeldState, wanted: WantedKeys) -> HeldState:
+        groups = matching_groups(held.paths, self._states.footers, wanted)
+        kept = [(path, file) for path, file in zip(held.paths, held.files, strict=True) if groups[path]]
+        return replace(held, paths=tuple(path for path, _ in kept), files=tuple(file for _, file in kept))
 
     def files(self, now: Micros | None = None) -> list[Path]:
         """The files of the current state. They stay until the second update from now; see `hold`."""
@@ -136,8 +121,11 @@ class ArchiveReader:
             self._asked += 1
 
     def _read(self, now: Micros | None, read: Callable[[HeldState], _T]) -> _T:
-        """Read one whole state. If another process writes, files may go meanwhile: then read the next state."""
         self._count()
+        return self._whole(now, read)
+
+    def _whole(self, now: Micros | None, read: Callable[[HeldState], _T]) -> _T:
+        """Read one whole state. If another process writes, files may go meanwhile: then read the next state."""
         missed = None
         while True:
             with self._states.hold(now) as held:

@@ -17,7 +17,7 @@ from sash.changes.join import NrrJoinOp, WindowJoinOp
 from sash.changes.matching import EXCEPT_ALL, INTERSECT_ALL, WITH_MATCH, WITHOUT_MATCH, MatchingOp
 from sash.changes.operator import Operator, StoredInput
 from sash.changes.pipelined_join import MultiJoinOp
-from sash.changes.sampled import SampledOp, SnapshotsOp
+from sash.changes.sampled import SampledOp, SeenWindowOp, SnapshotsOp
 from sash.changes.stateless import CanonicalKeysOp, ProjectOp, SelectOp, TimeWindowOp, UnionOp
 from sash.changes.windows import NegativeWindowOp, OutlivingOp, ResultRowsOp, RowWindowOp, StampedOp
 from sash.core.changes import UpdatePattern
@@ -44,6 +44,8 @@ from sash.plan.continuous import (
     strategy_below,
     windows,
 )
+from sash.plan.join_order import EAGER, JoinExecution
+from sash.plan.lazy_joins import evaluation_of, join_execution
 from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, Outliving, OutputNode, Sampled, Snapshots, Stamped
 
@@ -66,6 +68,10 @@ class _Builder:
         self._strategy = strategy
         lengths = [window.window.length for window in windows(plan) if window.lifetime is not None]
         self._span = max(lengths, default=1)
+        lazy = evaluation_of(plan)
+        self._seen_at = None if lazy is None or lazy.restores else lazy
+        # An epoch is the unit of time.
+        self._joined = EAGER if lazy is None else join_execution(plan, lazy.slide)
         self.operators: dict[str, Operator] = {}
 
     def visit(self, node: Node, path: str, *, named: bool) -> int:
@@ -121,7 +127,7 @@ class _Builder:
             return WindowJoinOp(node.schema, node.keys, self._sides(node, path), width)
         if isinstance(node, MultiJoin):
             stored = (self._storing(each, path_below(path, place)) for place, each in enumerate(node.inputs))
-            return pipelined(node, tuple(stored), width)
+            return pipelined(node, tuple(stored), width, self._joined)
         if isinstance(node, NrrJoin):
             return NrrJoinOp(node, width)
         if isinstance(node, RelationJoin):
@@ -143,13 +149,14 @@ class _Builder:
             return RowWindowOp(node.schema, path, node.window.length, node.partition, width)
         if self._strategy == NT and not node.window.unbounded:
             return NegativeWindowOp(node.schema, path, node.window.length, width)
-        return TimeWindowOp(node.schema, None if node.window.unbounded else node.window.length, width)
+        window = TimeWindowOp(node.schema, None if node.window.unbounded else node.window.length, width)
+        return window if self._seen_at is None else SeenWindowOp(window, self._seen_at)
 
     def _distinct(self, node: Distinct, path: str, width: int) -> Operator:
         storing = self._storing(node.input, f"{path}0")
         if storing.pattern is STRICT:
             return CountingDistinctOp(node.schema, storing, width)
-        if self._strategy == DIRECT:
+        if self._strategy == DIRECT and storing.pattern is not UpdatePattern.MONOTONIC:
             return PlainDistinctOp(node.schema, storing, width)
         return DeltaStarOp(node.schema, path, width)
 
@@ -177,11 +184,13 @@ class _Builder:
         return StoredInput(f"{path}.live", self._pattern(node), self._span, self._partitions, plain)
 
 
-def pipelined(node: MultiJoin, sides: tuple[StoredInput, ...], width: int) -> MultiJoinOp | GraphJoinOp:
+def pipelined(
+    node: MultiJoin, sides: tuple[StoredInput, ...], width: int, execution: JoinExecution = EAGER
+) -> MultiJoinOp | GraphJoinOp:
     """The operator of a join of n inputs; `sides` says how they are stored."""
     if node.is_common:
         (attribute,) = node.attributes
-        return MultiJoinOp(node.schema, list(attribute.values()), sides, width)
+        return MultiJoinOp(node.schema, list(attribute.values()), sides, width, execution)
     return GraphJoinOp(node.schema, node.attributes, sides, width)
 
 

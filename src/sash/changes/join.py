@@ -105,7 +105,7 @@ class PipelinedJoin(ABC):
         alive = [lifetimes(buffer, arrived) for buffer, arrived in zip(buffers, inputs, strict=True)]
         found = self._changes(alive, epoch)
         for side, tuples, buffer in zip(self._sides, alive, buffers, strict=True):
-            tuples.settle(buffer, epoch.high)
+            tuples.settle(buffer, epoch.high + epoch.pause)
             side.close(state, buffer)
         return found
 

@@ -109,12 +109,14 @@ class Epoch:
     """The instants to process: low <= t < high; and a share of a join's results, if several tasks find them.
 
     `begins`: the first tuple of all streams comes after this. None before there is one, or where no operator needs it.
+    `pause`: for this time after the epoch, no tuple comes.
     """
 
     low: int
     high: int
     share: Share = WHOLE
     begins: int | None = None
+    pause: int = 0
 
 
 class Operator(Protocol):

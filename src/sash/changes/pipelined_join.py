@@ -6,7 +6,9 @@
     space   the live tuples of the inputs; neither results nor intermediate results are stored
 
 Tuples with one join value probe the others together, in an order that `plan.join_order` decides in every epoch. A probe
-finds exactly the tuples of its value, so the order matters less than in the algorithms of the thesis.
+finds exactly the tuples of its value, so the order matters less than in the algorithms of the thesis. Under lazy
+evaluation (plan/lazy_joins.py) the new tuples of a value are many: the other inputs are gone through once, and each
+combination that is found there meets all new tuples (LazyComputeJoin, thesis 5.2.2).
 
 The rule of deltas finds each combination with a touched tuple once. With T the touched tuples of an input, U the others
 and A all of them, the changes are T0 A1 A2 + U0 T1 A2 + U0 U1 T2. A combination grows by one input at a time; as soon
@@ -26,7 +28,7 @@ from sash.changes.join_values import MemberGroups, groups
 from sash.changes.key_numbers import join_values
 from sash.changes.lifetimes import Lifetimes
 from sash.changes.operator import Epoch, StoredInput
-from sash.plan.join_order import JoinInput, augmented, probing_order
+from sash.plan.join_order import EAGER, JoinExecution, JoinInput, augmented, probing_order
 
 _LATEST = np.iinfo(np.int64).max
 
@@ -95,13 +97,15 @@ def _wider(rows: Int64s, size: int) -> Int64s:
 
 
 class MultiJoinOp(PipelinedJoin):
-    """`attribute` has the names of its columns in every input."""
+    """`attribute` has the names of its columns in every input; an epoch is the unit of time of `execution`."""
 
     def __init__(
-        self, schema: pa.Schema, attribute: Sequence[Sequence[str]], sides: tuple[StoredInput, ...], width: int
-    ) -> None:
+        self, schema: pa.Schema, attribute: Sequence[Sequence[str]], sides: tuple[StoredInput, ...], width: int,
+        execution: JoinExecution = EAGER,
+    ) -> None:  # fmt: skip
         super().__init__(schema, sides, width)
         self._names = [list(columns) for columns in attribute]
+        self._execution = execution
 
     def _combinations(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Combinations | None:
         codes, named = join_values([side.tuples.rows for side in alive], self._names)
@@ -109,18 +113,20 @@ class MultiJoinOp(PipelinedJoin):
         by_value = groups(alive, codes, named, epoch.low)
         if not len(by_value):
             return None
+        orders = _orders(by_value, self._execution)
         found = kernel_combinations(
-            by_value.bounds, _orders(by_value), by_value.members, by_value.ts, by_value.exp, by_value.end, epoch.low
+            by_value.bounds, orders, by_value.members, by_value.ts, by_value.exp, by_value.end, epoch.low
         )
         return Combinations(*found)
 
 
-def _orders(by_value: MemberGroups) -> Int64s:
-    """For each input the order in which its touched tuples meet the others; an epoch is the unit of time."""
+def _orders(by_value: MemberGroups, execution: JoinExecution) -> Int64s:
+    """For each input the order in which its touched tuples meet the others; lazily the touched tuples are met last."""
     present = (by_value.bounds[2] > by_value.bounds[0]).sum(axis=1)
     inputs = []
     for size, touched, values in zip(by_value.sizes.tolist(), by_value.touched.tolist(), present.tolist(), strict=True):
         rate = max(touched, 1)
         inputs.append(JoinInput(rate, size / rate, max(values, 1), max(values, 1)))
-    order = augmented(inputs)
-    return np.array([probing_order(order, place) for place in range(len(inputs))], dtype=np.int64)
+    order = augmented(inputs, execution=execution)
+    orders = np.array([probing_order(order, place) for place in range(len(inputs))], dtype=np.int64)
+    return np.roll(orders, -1, axis=1) if execution.lazy else orders

@@ -11,6 +11,9 @@
 A change between two multiples waits for the second. A row may come and go several times in between: of all changes of
 one row, known by its ids, only the difference counts.
 
+Under lazy evaluation (plan/lazy_joins.py) epochs end at multiples and nothing waits here. Without restore, windows are
+seen as of the multiples before they are joined (`SeenWindowOp`).
+
 In a divided join (operator.py) each task lets its own results wait, and shows a part of the results that waited before.
 """
 
@@ -30,6 +33,7 @@ from sash.changes.deltas import appended
 from sash.changes.join import Int64s
 from sash.changes.lifetimes import in_sequence, lifetimes
 from sash.changes.operator import Epoch, StoredInput
+from sash.changes.stateless import TimeWindowOp
 from sash.core.changes import NEVER, Changes
 from sash.plan.outputs import Sampled, Snapshots
 
@@ -92,6 +96,21 @@ class SampledOp:
         kept = shown & (exp > at)
         found = changes.where(kept)
         return Changes(found.rows, at[kept], exp[kept], found.sign, found.ids[:, : self.width])
+
+
+class SeenWindowOp:
+    """A time-based window as the multiples see it, for algorithm 4 of the thesis; no tuple waits."""
+
+    def __init__(self, window: TimeWindowOp, node: Sampled) -> None:
+        self.schema = window.schema
+        self.width = window.width
+        self._window = window
+        self._multiples = Multiples(node.slide, node.offset)
+
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
+        tuples = self._window.step(inputs, state, epoch)
+        seen = replace(tuples, ts=self._multiples.after(tuples.ts), exp=self._multiples.after(tuples.exp))
+        return seen.where(seen.ts < seen.exp)
 
 
 class SnapshotsOp:

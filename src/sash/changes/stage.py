@@ -7,6 +7,9 @@
 Most plans are one stage; `StagePlan` says which part of a plan a stage is. A join with a table has the table as one
 more input: the versions of its rows for this epoch.
 
+A plan that is evaluated lazily (plan/lazy_joins.py) has epochs that end at the multiples of its SLIDE: tuples after the
+last multiple wait in `pending`, too, and an epoch without a multiple does nothing else.
+
 A stage is a value: it has no state of its own. An epoch takes the bucket's state and what arrived, and gives the
 changes and the state after. The same code runs in the Sash process and on Spark's executors.
 
@@ -17,7 +20,7 @@ bucket are in the order of their source buckets, and within each in the order of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -35,6 +38,7 @@ from sash.changes.operator import WHOLE, Epoch, Share
 from sash.core.changes import NEVER, Changes, together
 from sash.core.versions import RowVersions
 from sash.plan.continuous import BaseWindow, Node, TableJoin, inputs, path_below, windows
+from sash.plan.lazy_joins import evaluation_of
 from sash.plan.outputs import Outliving
 from sash.plan.stages import EVERYWHERE, StagePlan, Target, divided_join
 
@@ -63,8 +67,12 @@ ONLY = Bucket()
 
 @dataclass(frozen=True)
 class _Given:
-    """An epoch's input: the tuples of the windows by their places, changes of the stages below, and the tables."""
+    """An epoch's input: the tuples of the windows by their places, changes of the stages below, and the tables.
 
+    Tuples before `low` are late.
+    """
+
+    low: int
     arrived: Mapping[int, Arrivals]
     exchanged: Mapping[str, Changes]
     tables: Mapping[str, RowVersions]
@@ -90,11 +98,13 @@ class Stage:
         # All operators, also those of other stages: the operators above decide how results are announced.
         self._operators = build(plan, partitions, strategy, named=named)
         self._nodes = dict(_paths(plan, ""))
-        self._places = {path: place for place, path in enumerate(_windows(self._nodes))}
+        self._windows = _windows(self._nodes)
+        self._places = {path: place for place, path in enumerate(self._windows)}
         part = StagePlan("") if part is None else part
         self._root, self._lower = part.path, frozenset(part.lower)
         self._divided = divided_join(plan, part, self._numbering())
         self._nets = self._root == "" and not named
+        self._lazy = evaluation_of(plan)
 
     @property
     def is_divisible(self) -> bool:
@@ -122,16 +132,31 @@ class Stage:
         bucket's results give the same state, except for their own additions (`State.own`). `begins` as in `Epoch`.
         """
         assert share.of == 1 or self.is_divisible, "operators with state need all changes"
-        working, epoch = WorkingState(state, bucket.number, bucket.of), Epoch(low, high, share, begins)
-        found = self._run(self._root, working, epoch, _Given(arrived, exchanged, tables))
+        working, epoch = WorkingState(state, bucket.number, bucket.of), self._evaluated(Epoch(low, high, share, begins))
+        given = _Given(low, arrived, exchanged, tables)
+        rests = self._lazy is not None and self._lazy.rests(low, high)
+        found = self._wait(working, epoch, given) if rests else self._run(self._root, working, epoch, given)
         return net(found).nameless() if self._nets else found, working.finished()
+
+    def _evaluated(self, epoch: Epoch) -> Epoch:
+        """The instants to evaluate: all of the epoch, or those that its multiples are the first to see."""
+        if self._lazy is None:
+            return epoch
+        low, high = self._lazy.aligned(epoch.low), self._lazy.aligned(epoch.high)
+        return replace(epoch, low=low, high=high, pause=0 if self._lazy.restores else self._lazy.slide - 1)
+
+    def _wait(self, state: WorkingState, epoch: Epoch, given: _Given) -> Changes:
+        """No multiple is in the epoch: all tuples wait."""
+        for place in given.arrived:
+            self._take(self._windows[place], state, epoch, given)
+        return Changes.none(self.schema_of(self._root), self.width_of(self._root))
 
     def _run(self, path: str, state: WorkingState, epoch: Epoch, given: _Given) -> Changes:
         node = self._nodes[path]
         if path in self._lower:
             return given.exchanged.get(path, Changes.none(node.schema, self.width_of(path)))
         if isinstance(node, BaseWindow):
-            taken = [self._take(node, path, state, epoch, given.arrived.get(self._places[path]))]
+            taken = [self._take(path, state, epoch, given)]
         else:
             below = [path_below(path, place) for place in range(len(inputs(node)))]
             taken = [self._run(each, state, epoch, given) for each in below]
@@ -146,10 +171,9 @@ class Stage:
         """The paths where results get their own ids, because an operator above needs them."""
         return [path for path, node in self._nodes.items() if isinstance(node, Outliving) and self.width_of(path)]
 
-    def _take(
-        self, window: BaseWindow, path: str, state: WorkingState, epoch: Epoch, arrived: Arrivals | None
-    ) -> Changes:
-        """The tuples whose time has come, in order and numbered; the others wait."""
+    def _take(self, path: str, state: WorkingState, epoch: Epoch, given: _Given) -> Changes:
+        """The tuples of a window whose time has come, in order and numbered; the others wait."""
+        arrived = given.arrived.get(self._places[path])
         buffer = Fifo(state.chunks(f"{path}.pending"))
         waited, chunks = list[Changes](), list[Chunk]()
         for chunk in buffer.chunks:
@@ -161,9 +185,9 @@ class Stage:
                 chunks.append(Chunk(chunk.tuples.where(~due)) if due.any() else chunk)
         buffer.chunks = chunks
         if arrived is not None and len(arrived.ts):
-            waited.append(_as_changes(arrived).where(arrived.ts >= epoch.low))
+            waited.append(_as_changes(arrived).where(arrived.ts >= given.low))
         if not waited:
-            return Changes.none(window.schema, self.width_of(path))
+            return Changes.none(self.schema_of(path), self.width_of(path))
         every = in_sequence(waited)
         ready = every.ts < epoch.high
         buffer.add(every.where(~ready))

@@ -72,7 +72,9 @@ def _print(rehearsal: Rehearsal, settings: Settings, console: Console) -> None:
 
 def _registered(stream: Stream, rehearsal: Rehearsal, settings: Settings) -> StreamRuntime:
     """A runtime with the queries of a stream, which has not begun."""
-    runtime = StreamRuntime(stream, settings)
+    runtime = StreamRuntime(stream, settings, flies=True)
+    # As in a session on this machine: executors see its files.
+    runtime.may_move = True
     runtime.change([], _of_stream(stream.name, rehearsal))
     schedule_all(runtime)
     return runtime

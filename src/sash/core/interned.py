@@ -39,7 +39,7 @@ class InternedValue(metaclass=Interning):
     @property
     def values(self) -> tuple[Any, ...]:
         """The arguments of the class; the fields that are compared."""
-        return tuple(getattr(self, name) for name in self.__match_args__)  # type: ignore[attr-defined]
+        return tuple([getattr(self, name) for name in self.__match_args__])  # type: ignore[attr-defined]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle so that another process, too, has one object."""

@@ -73,6 +73,14 @@ def to_datetime(micros: Micros) -> datetime:
     return EPOCH + timedelta(microseconds=micros)
 
 
+def format_instant(micros: Micros) -> str:
+    """
+    >>> format_instant(0), format_instant(1_500_000)
+    ('1970-01-01 00:00:00', '1970-01-01 00:00:01.500000')
+    """
+    return to_datetime(micros).replace(tzinfo=None).isoformat(" ")
+
+
 def to_micros(moment: datetime) -> Micros:
     """An aware datetime (a naive one counts as UTC) in microseconds."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)

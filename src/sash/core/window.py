@@ -1,17 +1,19 @@
 """Windows: (t - w, t] as of t, or [t - w, t) on a stream that is CLOSED LEFT; or the last w rows.
 
-A row-based window is the same arithmetic in another unit: positions in the stream instead of event time.
+A row-based window is the same arithmetic in another unit: positions in the stream instead of event time. The start of
+a landmark window does not move, or moves only at midnight (thesis 2.1.1).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 from sash.core.interned import InternedValue
-from sash.core.time import Micros, format_duration
+from sash.core.time import Micros, format_duration, format_instant, multiple_at_or_after
 
 # The length of a window that keeps all tuples; no event time lies further back.
 FOREVER: Micros = 1 << 61
@@ -35,12 +37,30 @@ class Window(InternedValue):
         """How far back from now a query with this window looks."""
         return self.length + self.lag
 
+    def start(self, now: int) -> int:
+        """The old edge as of a time: tuples after it are in the window."""
+        return now - self.lag - self.length
+
+    def end(self, now: int) -> int:
+        """The young edge as of a time."""
+        return now - self.lag
+
+    @property
+    def span(self) -> Self:
+        """The window without its SLIDE: what an answer covers."""
+        return replace(self, slide=None, exactly=False)
+
+    @property
+    def parts(self) -> tuple[Window, ...]:
+        """The windows that it stands for: itself, or those of several lengths."""
+        return (self,)
+
     @property
     def per_tuple(self) -> int:
         """How many windows a tuple falls into: Spark's `window()` makes as many rows of it."""
         return 1 if self.slide is None or self.unbounded else -(-self.length // self.slide)
 
-    @property
+    @cached_property
     def resolution(self) -> int:
         """The longest pane whose multiples are all this window's edges; 0 if it has no edge."""
         return math.gcd(0 if self.unbounded else self.length, self.slide or 0, self.lag)
@@ -49,13 +69,103 @@ class Window(InternedValue):
 class TimeWindow(Window):
     """`[WINDOW length SLIDE [EXACTLY] slide LAG lag]` in microseconds, or `[UNBOUNDED SLIDE ..]`."""
 
+    @property
+    def word(self) -> str:
+        """The first word of the clause."""
+        return "UNBOUNDED" if self.unbounded else "WINDOW"
+
+    @property
+    def extent(self) -> str:
+        """The clause without SLIDE and LAG."""
+        return self.word if self.unbounded else f"WINDOW {format_duration(self.length)}"
+
     def __str__(self) -> str:
-        words = ["UNBOUNDED" if self.unbounded else f"WINDOW {format_duration(self.length)}"]
+        words = [self.extent]
         if self.slide is not None:
             words.append(f"SLIDE {'EXACTLY ' if self.exactly else ''}{format_duration(self.slide)}")
         if self.lag:
             words.append(f"LAG {format_duration(self.lag)}")
         return f"[{' '.join(words)}]"
+
+
+# The column of an elastic window that tells the length of each row's window, in seconds.
+WINDOW_LENGTH = "window_length"
+
+
+@dataclass(frozen=True, eq=False)
+class ElasticWindow(TimeWindow):
+    """`[WINDOW shortest TO length STEP step ..]`: windows of all these lengths, as of one time (Zhu and Shasha 2003).
+
+    >>> [str(part) for part in ElasticWindow(6_000_000, shortest=2_000_000, step=2_000_000).parts]
+    ['[WINDOW 2 sec]', '[WINDOW 4 sec]', '[WINDOW 6 sec]']
+    """
+
+    shortest: Micros = 0
+    step: Micros = 0
+
+    @property
+    def parts(self) -> tuple[Window, ...]:
+        lengths = range(self.shortest, self.length + 1, self.step)
+        return tuple(TimeWindow(length, self.slide, self.lag, self.exactly) for length in lengths)
+
+    @property
+    def per_tuple(self) -> int:
+        return sum(part.per_tuple for part in self.parts)
+
+    @property
+    def resolution(self) -> int:
+        return math.gcd(super().resolution, self.step)
+
+    @property
+    def extent(self) -> str:
+        lengths = (format_duration(length) for length in (self.shortest, self.length, self.step))
+        return "WINDOW {} TO {} STEP {}".format(*lengths)
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkWindow(TimeWindow):
+    """`[SINCE since ..]` and `[FROM since TO until ..]`; with `every`, from the last multiple of it before the end.
+
+    Its length is FOREVER: panes are kept for it as for an unbounded window, but merged only up to its edges. Multiples
+    count from `offset`, which is the stream's.
+
+    >>> day = LandmarkWindow(FOREVER, every=10)
+    >>> day.start(25), day.start(30), LandmarkWindow(FOREVER, since=5, until=20).end(25)
+    (20, 20, 20)
+    """
+
+    since: Micros = 0
+    until: Micros | None = None
+    every: Micros = 0
+    offset: Micros = 0
+
+    def start(self, now: int) -> int:
+        if not self.every:
+            return self.since
+        # As of midnight the day that ends there is whole: the next one has no tuple yet.
+        return multiple_at_or_after(self.end(now), self.every, self.offset) - self.every
+
+    def end(self, now: int) -> int:
+        return now - self.lag if self.until is None else min(now - self.lag, self.until)
+
+    @property
+    def fixed_edges(self) -> tuple[Micros, ...]:
+        edges = (None if self.every else self.since, self.until)
+        return tuple(edge for edge in edges if edge is not None)
+
+    @property
+    def resolution(self) -> int:
+        edges = (edge - self.offset for edge in self.fixed_edges)
+        return math.gcd(super().resolution, self.every, *edges)
+
+    @property
+    def word(self) -> str:
+        return "SINCE" if self.until is None else "FROM"
+
+    @property
+    def extent(self) -> str:
+        start = "midnight" if self.every else f"'{format_instant(self.since)}'"
+        return f"{self.word} {start}" + ("" if self.until is None else f" TO '{format_instant(self.until)}'")
 
 
 class RowWindow(Window):
@@ -68,6 +178,14 @@ class RowWindow(Window):
         if self.lag:
             words.append(f"LAG {self.lag}")
         return f"[{' '.join(words)}]"
+
+
+class MixedWindow(RowWindow):
+    """`[ROWS length SLIDE [EXACTLY] slide]` whose slide is a time: a mixed jumping window (thesis 2.1.1)."""
+
+    def __str__(self) -> str:
+        assert self.slide is not None
+        return f"[ROWS {self.length} SLIDE {'EXACTLY ' if self.exactly else ''}{format_duration(self.slide)}]"
 
 
 def pane_length(windows: Iterable[Window]) -> int:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
+from sash.core.window import WINDOW_LENGTH, ElasticWindow
 from sash.expr.evaluate import evaluate
 from sash.expr.value_codes import Codes, KeyDictionary, one_array
 from sash.panes.accumulator import Accumulator
@@ -66,7 +67,8 @@ class Finisher:
     @cached_property
     def is_simple(self) -> bool:
         """One pane table, one window: the answer is made as soon as that window has been scanned."""
-        return len(self.readings) == 1 and len(self.readings[0].spans) == 1
+        is_elastic = isinstance(self.query.window, ElasticWindow)
+        return len(self.readings) == 1 and len(self.readings[0].spans) == 1 and not is_elastic
 
     @cached_property
     def is_plain(self) -> bool:
@@ -85,8 +87,9 @@ class Finisher:
         """ORDER BY; with LIMIT, the keys break ties, so that the answer does not depend on history."""
         if self.query.limit is None:
             return self.query.order
-        keys = (SortKey(Field(key.name, key.expression.type)) for key in self.query.keys)
-        return (*self.query.order, *keys)
+        keys = [SortKey(Field(key.name, key.expression.type)) for key in self.query.keys]
+        lengths = [SortKey(Field(WINDOW_LENGTH, pa.float64()))] if isinstance(self.query.window, ElasticWindow) else []
+        return (*self.query.order, *lengths, *keys)
 
     def answer(self, view: WindowView, found: SharedGroups) -> pa.Table:
         """The answer of a simple query. `found` is shared by the queries that read the same view."""

@@ -16,7 +16,7 @@ import copy
 import functools
 import itertools
 from bisect import bisect_right
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -29,7 +29,6 @@ from sash.core.window import Window
 from sash.expr.value_codes import Codes, KeyDictionary
 from sash.panes.accelerator import Accelerator
 from sash.panes.accumulator import Accumulator, RankedValues, ScanRows, counted, scan
-from sash.panes.ahead import ReadAhead
 from sash.panes.answers import Finisher
 from sash.panes.covered import CoveredPredicate
 from sash.panes.filters import FilterIndex, SubstreamFilter
@@ -225,7 +224,7 @@ class BasicIntervalSynopsis(PaneStore):
             for partial in self.ranked:
                 self._forget_values(partial)
 
-    def merge(self, before: int) -> None:
+    def merge(self, before: Micros, edges: Collection[Micros] = ()) -> None:
         """Merge old panes, but not across the start of a partial: its readers must find the panes that have it.
 
         Merge only when some have gathered, so that the cost is amortised.
@@ -233,7 +232,7 @@ class BasicIntervalSynopsis(PaneStore):
         last = self._ring.position(before)
         if last - self._history < MOST_UNMERGED:
             return
-        bounds = sorted({start for start in self.since.values() if start is not None})
+        bounds = sorted({*edges, *(start for start in self.since.values() if start is not None)})
         panes = [self._ring.pane(i) for i in range(last)]
         runs = itertools.groupby(panes, key=lambda pane: bisect_right(bounds, pane.start))
         merged = [self._merge_run(list(run)) for _, run in runs]
@@ -299,44 +298,24 @@ class BasicIntervalSynopsis(PaneStore):
 
     def _found_at_once(self, needs: WindowNeeds, now: Micros, build: bool) -> dict[Window, Accumulator]:
         found: dict[Window, Accumulator] = {}
-        for lag, servers, windows in self._together(needs):
+        for newest, servers, windows in self._together(needs, now):
             if not (build or all(each.is_near(self._ring, now, self._version) for each in servers)):
                 continue
-            if looked_up := self._looked_up(now - lag, windows, servers, now):
+            if looked_up := self._looked_up(newest, windows, servers, now):
                 found |= {window: accumulator for (window, _), accumulator in zip(windows, looked_up, strict=True)}
         return found
 
-    def scanned(self, needs: WindowNeeds) -> dict[Window, list[Partial]]:
-        """The windows of a frozen synopsis whose panes a scan will fold one after the other, each after an edge."""
-        left = {window: partials for window, partials in needs.items() if window not in self._found}
-        return {} if self._ring.nested else left
-
-    def fold(self, accumulator: Accumulator, partials: list[Partial], since: Micros, until: Micros) -> None:
-        """Fold the panes between two times into an accumulator."""
-        for first, last in self._runs(since, self._ring.position(until)):
-            column = functools.partial(self._ring.column, first=first, last=last)
-            accumulator.fold(partials, self._ring.codes(first, last), column)
-
-    def ahead(self, parts: Sequence[AnswerPart], now: Micros, pane: int) -> ReadAhead | None:
-        return ReadAhead(self, needs_of(parts), now, pane)
-
-    def know(self, found: Mapping[Window, Accumulator]) -> None:
-        """Give a frozen synopsis the windows that need no scan."""
-        self._found |= found
-
     def is_empty(self, window: Window, now: Micros) -> bool:
-        last = self._ring.position(now - window.lag)
-        return last == 0 or self._ring.span(last - 1)[1] <= now - window.lag - window.length
+        last = self._ring.position(window.end(now))
+        return last == 0 or self._ring.span(last - 1)[1] <= window.start(now)
 
     def straddles(self, edge: Micros) -> bool:
         first = self._ring.position(edge)
-        return any(start < edge < end for start, end in map(self._ring.span, range(first, len(self._ring))))
+        # Without nested panes, the oldest pane that ends after the edge is the only one that may begin before it.
+        last = len(self._ring) if self._ring.nested else min(first + 1, len(self._ring))
+        return any(start < edge < end for start, end in map(self._ring.span, range(first, last)))
 
-    def read(
-        self, parts: Sequence[AnswerPart], now: Micros, ahead: ReadAhead | None = None
-    ) -> Iterator[tuple[int, PartResult]]:
-        if ahead is not None:
-            ahead.complete(self, now)
+    def read(self, parts: Sequence[AnswerPart], now: Micros) -> Iterator[tuple[int, PartResult]]:
         taken = self._differences(parts, now)
         yield from taken.items()
         scanned = [(number, part) for number, part in enumerate(parts) if number not in taken]
@@ -368,46 +347,50 @@ class BasicIntervalSynopsis(PaneStore):
             sums.clear()
             return {}
         came_later = {partial: start for partial, start in self.since.items() if start is not None}
-        chosen: list[tuple[int, PlainReader, Window]] = []
-        partials: dict[Partial, None] = {}
+        chosen: list[tuple[int, PlainReader]] = []
+        needs: dict[tuple[Partial, ...], None] = {}
         for number, part in enumerate(parts):
             reader = part.subtracting
             if reader is None:
                 continue
-            (window,), needed = reader.reading.spans, reader.reading.partials
-            edge = now - window.reach
+            edge, needed = now - reader.reading.window.reach, reader.reading.partials
             if not came_later or all(came_later.get(partial, edge) <= edge for partial in needed):
-                chosen.append((number, reader, window))
-                partials |= dict.fromkeys(needed)
+                chosen.append((number, reader))
+                needs[needed] = None
+        partials = dict.fromkeys(partial for needed in needs for partial in needed)
         before, keys = sums.catch_up(ring, partials, groups), self._keys.decode_all()
         everybody, found = PredicateGroups(groups if keys else 1, None, keys), dict[int, DifferenceColumns]()
-        for number, reader, window in chosen:
-            youngest = ring.position(now - window.lag)
-            oldest = ring.first_whole(now - window.reach, youngest)
-            found[number] = DifferenceColumns(reader, before[oldest], before[youngest], everybody)
+        youngest: dict[int, int] = {}
+        for number, reader in chosen:
+            window = reader.reading.window
+            if window.lag not in youngest:
+                youngest[window.lag] = ring.position(now - window.lag)
+            newest = youngest[window.lag]
+            oldest = ring.first_whole(now - window.reach, newest)
+            found[number] = DifferenceColumns(reader, before[oldest], before[newest], everybody)
         return found
 
     def scan(self, needs: dict[Window, list[Partial]], now: Micros) -> Iterator[WindowView]:
         """Every window as of `now`, the shortest first; windows with the same lag are one scan."""
         for window in (each for each in self._found if each in needs):
-            newest = now - window.lag
-            later = functools.partial(self._folded_since, self._ring.position(newest), needs[window])
-            yield WindowView(window, self._found[window], self._keys, newest - window.length, self.since, later)
-        for lag, servers, windows in self._together({each: needs[each] for each in needs if each not in self._found}):
-            yield from self._scan_from(now - lag, windows, servers, now)
+            later = functools.partial(self._folded_since, self._ring.position(window.end(now)), needs[window])
+            yield WindowView(window, self._found[window], self._keys, window.start(now), self.since, later)
+        left = {window: partials for window, partials in needs.items() if window not in self._found}
+        for newest, servers, windows in self._together(left, now):
+            yield from self._scan_from(newest, windows, servers, now)
 
     def _together(
-        self, needs: WindowNeeds
-    ) -> Iterator[tuple[int, list[Accelerator], list[tuple[Window, list[Partial]]]]]:
-        """Windows with the same lag and accelerators, the shortest first, at most as many as are scanned at a time."""
+        self, needs: WindowNeeds, now: Micros
+    ) -> Iterator[tuple[Micros, list[Accelerator], list[tuple[Window, list[Partial]]]]]:
+        """Windows with the same end and accelerators, the shortest first, at most as many as are scanned at a time."""
         together: dict[tuple[int, tuple[int, ...]], list[tuple[Window, list[Partial]]]] = {}
-        for window in sorted(needs, key=lambda window: window.length):
+        for window in sorted(needs, key=lambda window: -window.start(now)):
             servers = self._servers(window, needs[window])
-            together.setdefault((window.lag, servers), []).append((window, needs[window]))
+            together.setdefault((-window.end(now), servers), []).append((window, needs[window]))
         most = max(1, MOST_SCANNED // max(1, len(self._keys)))
-        for (lag, servers), windows in sorted(together.items(), key=lambda item: item[0]):
+        for (end, servers), windows in sorted(together.items(), key=lambda item: item[0]):
             for start in range(0, len(windows), most):
-                yield lag, [self.accelerators[i] for i in servers], windows[start : start + most]
+                yield -end, [self.accelerators[i] for i in servers], windows[start : start + most]
 
     def answer_by(self, index: FilterIndex, finisher: Finisher, now: Micros) -> pa.Table | None:
         (reading,), filter = finisher.readings, finisher.filter
@@ -446,10 +429,11 @@ class BasicIntervalSynopsis(PaneStore):
         self, newest: Micros, windows: list[tuple[Window, list[Partial]]], servers: list[Accelerator], now: int
     ) -> Iterator[WindowView]:
         looked_up, youngest = self._looked_up(newest, windows, servers, now), self._ring.position(newest)
-        found = self._accumulators(newest, youngest, windows) if looked_up is None else looked_up
-        for (window, partials), accumulator in zip(windows, found, strict=True):
+        starts = [window.start(now) for window, _ in windows]
+        found = self._accumulators(starts, youngest, windows) if looked_up is None else looked_up
+        for (window, partials), start, accumulator in zip(windows, starts, found, strict=True):
             later = functools.partial(self._folded_since, youngest, partials)
-            yield WindowView(window, accumulator, self._keys, newest - window.length, self.since, later)
+            yield WindowView(window, accumulator, self._keys, start, self.since, later)
 
     def _looked_up(
         self, newest: int, windows: list[tuple[Window, list[Partial]]], servers: list[Accelerator], now: int
@@ -471,14 +455,13 @@ class BasicIntervalSynopsis(PaneStore):
         return found or None
 
     def _accumulators(
-        self, newest: Micros, youngest: int, windows: list[tuple[Window, list[Partial]]]
+        self, starts: list[Micros], youngest: int, windows: list[tuple[Window, list[Partial]]]
     ) -> Iterable[Accumulator]:
         """One accumulator per window, the shortest first: in one pass over the panes, unless panes are nested."""
         needs = [needed for _, needed in windows]
         if self._ring.nested:
-            edges = [newest - window.length for window, _ in windows]
-            return (self._folded(self._runs(edge, youngest), need) for edge, need in zip(edges, needs, strict=True))
-        firsts = [youngest, *(self._ring.first_whole(newest - window.length, youngest) for window, _ in windows)]
+            return (self._folded(self._runs(start, youngest), need) for start, need in zip(starts, needs, strict=True))
+        firsts = [youngest, *(self._ring.first_whole(start, youngest) for start in starts)]
         cuts, codes = self._ring.cuts(firsts), self._ring.codes(firsts[-1], youngest)
         column = functools.partial(self._ring.column, first=firsts[-1], last=youngest)
         return scan(needs, ScanRows(len(self._keys), cuts, codes, column, self.ranked))

@@ -25,12 +25,12 @@ from typing import Protocol, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.core.time import Micros
 from sash.core.window import Window
 from sash.panes.aggregates.item_lists import WeightedItems
-from sash.panes.ahead import ReadAhead
 from sash.panes.answers import sorted_and_limited
 from sash.panes.basic_interval import BasicIntervalSynopsis
 from sash.panes.pane_rows import PaneRows
@@ -93,12 +93,12 @@ def synopsis_of(
     synopsis = BasicIntervalSynopsis(list(keys))
     for partial, start in since.items():
         synopsis.require([partial], start)
-    synopsis.load(_as_snapshot(table, keys, list(since)), synopsis.save_since())
+    synopsis.load(as_snapshot(table, keys, list(since)), synopsis.save_since())
     synopsis.close(now)
     return synopsis
 
 
-def _as_snapshot(table: pa.Table, keys: Sequence[pa.DataType], partials: Sequence[Partial]) -> pa.Table:
+def as_snapshot(table: pa.Table, keys: Sequence[pa.DataType], partials: Sequence[Partial]) -> pa.Table:
     """The rows as `BasicIntervalSynopsis.load` takes them: those of one pane follow each other, all panes are open."""
     table = table.sort_by([(name, "ascending") for name in reversed(SPAN)]).combine_chunks()
     starts, ends = (np.asarray(table[name]) for name in SPAN)
@@ -145,8 +145,8 @@ class Inquiry:
     def span(self) -> tuple[Micros, Micros]:
         """It reads panes after the first time and up to the second."""
         windows = list(self.needs)
-        oldest = min(self.now - window.reach for window in windows)
-        return oldest, max(self.now - window.lag for window in windows)
+        oldest = min(window.start(self.now) for window in windows)
+        return oldest, max(window.end(self.now) for window in windows)
 
     def divisions(self) -> dict[tuple[int, ...], list[int]]:
         """The parts, by number, that one division of the groups can compute, and the keys of the division.
@@ -314,6 +314,10 @@ class ClusterPanes(PaneStore):
         names: list[str] = self._files["file"].to_pylist()
         return names
 
+    def without(self, names: Collection[str]) -> pa.Table:
+        """The FILES but some."""
+        return self._files.filter(~pc.field("file").isin(list(names))) if names else self._files
+
     # -- filling and forgetting ------------------------------------------------------------------------
 
     def bring(self, files: pa.Table) -> None:
@@ -334,7 +338,7 @@ class ClusterPanes(PaneStore):
     def expire(self, before: Micros) -> None:
         self._files = self._files.filter(pa.array(self._starts >= before))
 
-    def merge(self, before: Micros) -> None:
+    def merge(self, before: Micros, edges: Collection[Micros] = ()) -> None:
         """Do nothing: files of windows without end stay as they are."""
 
     def next_end(self, after: Micros) -> Micros | None:
@@ -344,8 +348,7 @@ class ClusterPanes(PaneStore):
     # -- answering -------------------------------------------------------------------------------------
 
     def is_empty(self, window: Window, now: Micros) -> bool:
-        end = now - window.lag
-        return not bool(((self._ends <= end) & (self._ends > end - window.length)).any())
+        return not bool(((self._ends <= window.end(now)) & (self._ends > window.start(now))).any())
 
     def straddles(self, edge: Micros) -> bool:
         return bool(((self._starts < edge) & (edge < self._ends)).any())
@@ -355,14 +358,12 @@ class ClusterPanes(PaneStore):
     ) -> Self:
         """The current files, to be read once; they stay until then."""
         other = copy.copy(self)
-        other.since, other._reading = self.since.copy(), ExitStack()
+        other.since, other.failures, other._reading = self.since.copy(), self.failures.copy(), ExitStack()
         if self.cluster is not None:
             other._reading.enter_context(self.cluster.reading())
         return other
 
-    def read(
-        self, parts: Sequence[AnswerPart], now: Micros, ahead: ReadAhead | None = None
-    ) -> Iterator[tuple[int, PartResult | None]]:
+    def read(self, parts: Sequence[AnswerPart], now: Micros) -> Iterator[tuple[int, PartResult | None]]:
         """One job in the cluster for all parts."""
         if self.cluster is None:
             yield from ((number, None) for number in range(len(parts)))

@@ -141,7 +141,7 @@ class ItemOrder:
         self.groups = KeyDictionary([keys.types[place] for place in group])
         owners = self.groups.encode([columns[place] for place in group], len(keys)).astype(np.int64)
         self._column = columns[item]
-        ranks, is_null = _ranks(self._column)
+        ranks, is_null = item_ranks(self._column)
         self.order: Ints = np.argsort(owners * (len(keys) + 1) + ranks, kind="stable").astype(np.int64)
         bounds = np.arange(len(self.groups) + 1)
         self.starts: Ints = np.searchsorted(owners[self.order], bounds).astype(np.int64)
@@ -160,7 +160,7 @@ class ItemOrder:
         return self._column.take(pa.array(codes, mask=codes < 0))
 
 
-def _ranks(column: pa.Array) -> tuple[Ints, NDArray[np.bool_]]:
+def item_ranks(column: pa.Array) -> tuple[Ints, NDArray[np.bool_]]:
     """Each value's place among the distinct ones, NaN after every number, NULL last."""
     encoded = column.dictionary_encode()
     codes = encoded.indices.fill_null(len(encoded.dictionary)) if column.null_count else encoded.indices

@@ -1,6 +1,7 @@
 """The panes of one pane table behind one interface, wherever their rows are.
 
     BasicIntervalSynopsis   rows in this process; partitioned windows keep single rows (PartitionedSynopsis)
+    ListPanes               closed panes are short lists in this process; open panes may be in files
     ClusterPanes            rows in files; this process has the names of the files, and a job reads them
 
 Code that fills, closes, expires or reads panes does not ask which store it has. A store reads a query part by part: an
@@ -14,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -23,19 +24,16 @@ from numpy.typing import NDArray
 from sash.core.errors import QueryFailedError
 from sash.core.interned import InternedValue
 from sash.core.time import Micros
-from sash.core.window import Window
+from sash.core.window import ElasticWindow, Window
 from sash.panes.accelerator import Accelerator
 from sash.panes.answers import Finisher
 from sash.panes.covered import CoveredPredicate
 from sash.panes.filters import FilterIndex
 from sash.panes.pane_rows import PaneRows
 from sash.panes.partials import Partial
-from sash.panes.readers import Columns, PlainReader, Reader, SharedGroups
+from sash.panes.readers import Columns, PlainReader, Reader, SharedGroups, read_every_length
 from sash.panes.readings import Reading, WindowView
 from sash.plan.periodic import Shape
-
-if TYPE_CHECKING:
-    from sash.panes.ahead import ReadAhead
 
 # Errors that the evaluation of one query may raise without a defect of Sash: the query fails, and others go on.
 FAILURES = (QueryFailedError, pa.ArrowException, ArithmeticError, ValueError)
@@ -46,8 +44,7 @@ class PartIdentity(InternedValue):
     """What decides a part of an answer: parts of several queries that agree on it are one."""
 
     shape: Shape
-    length: int
-    lag: int
+    span: Window
     reader: int
     covered: CoveredPredicate | None
 
@@ -67,7 +64,7 @@ class AnswerPart:
     @cached_property
     def identity(self) -> PartIdentity:
         query = self.finisher.query
-        return PartIdentity(query.shape, query.window.length, query.window.lag, self.reader, self.covered)
+        return PartIdentity(query.shape, query.window.span, self.reader, self.covered)
 
     @property
     def chosen(self) -> Reader:
@@ -92,7 +89,8 @@ class AnswerPart:
         try:
             if self.covered is not None:
                 views = [self.covered.view(view, reader.reading.partials) for view in views]
-            return reader.read(views, shared)
+            is_elastic = isinstance(reader.reading.window, ElasticWindow)
+            return read_every_length(reader, views) if is_elastic else reader.read(views, shared)
         except FAILURES as error:
             return PartFailure(str(error))
 
@@ -198,8 +196,8 @@ class PaneStore(ABC):
         """Drop panes that start before a time."""
 
     @abstractmethod
-    def merge(self, before: Micros) -> None:
-        """Merge panes that end by a time, for windows that reach back without end."""
+    def merge(self, before: Micros, edges: Collection[Micros] = ()) -> None:
+        """Merge panes that end by a time, but not across edges, for windows that reach back without end."""
 
     @abstractmethod
     def next_end(self, after: Micros) -> Micros | None:
@@ -231,17 +229,8 @@ class PaneStore(ABC):
         """
 
     @abstractmethod
-    def read(
-        self, parts: Sequence[AnswerPart], now: Micros, ahead: ReadAhead | None = None
-    ) -> Iterator[tuple[int, PartResult | None]]:
-        """The result of each part, by its number, as of a time; None during recovery.
-
-        `ahead`: the panes that a frozen store has read before the time was known.
-        """
-
-    def ahead(self, parts: Sequence[AnswerPart], now: Micros, pane: int) -> ReadAhead | None:
-        """The panes of a frozen store that can be read before the time is known; None if there are none."""
-        return None
+    def read(self, parts: Sequence[AnswerPart], now: Micros) -> Iterator[tuple[int, PartResult | None]]:
+        """The result of each part, by its number, as of a time; None during recovery."""
 
     def answer_by(self, index: FilterIndex, finisher: Finisher, now: Micros) -> pa.Table | None:
         """A simple query's answer from the groups that an index of its HAVING finds; None: its parts must be read."""

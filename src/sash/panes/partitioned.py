@@ -10,7 +10,7 @@ Space: the greatest n + LAG tuples of each partition.
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import Any
 
 import numba
@@ -24,7 +24,6 @@ from sash.panes.accumulator import Accumulator
 from sash.panes.basic_interval import BasicIntervalSynopsis
 from sash.panes.pane_ring import Pane
 from sash.panes.pane_rows import PaneRows
-from sash.panes.pane_store import WindowNeeds
 from sash.panes.partials import Partial
 from sash.panes.readings import WindowView
 
@@ -105,7 +104,7 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
         columns = {name: self._ring.column(name, 0, panes).copy() for name in self._ring.columns}
         return Pane(self._ring.span(0)[0], self._ring.span(panes - 1)[1], self._ring.codes(0, panes).copy(), columns)
 
-    def merge(self, before: int) -> None:
+    def merge(self, before: int, edges: Collection[int] = ()) -> None:
         raise AssertionError("a partitioned window is bounded")
 
     def _ages(self, now: int) -> tuple[NDArray[np.int64], int]:
@@ -146,10 +145,6 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
 
     def straddles(self, edge: int) -> bool:
         return False
-
-    def scanned(self, needs: WindowNeeds) -> dict[Window, list[Partial]]:
-        """Nothing is scanned ahead: the rows of a window depend on all rows."""
-        return {}
 
     def scan(self, needs: dict[Window, list[Partial]], now: int) -> Iterator[WindowView]:
         ages, last = self._ages(now)

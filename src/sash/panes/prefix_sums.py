@@ -110,7 +110,7 @@ class DifferenceColumns(Columns):
 
     @property
     def count(self) -> int:
-        return self._present().count
+        return (self._groups or self._present()).count
 
     @property
     def keys(self) -> dict[str, pa.Array]:

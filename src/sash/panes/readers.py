@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from sash.core.errors import QueryFailedError
 from sash.core.interned import InternedValue
-from sash.core.window import RowWindow
-from sash.expr.value_codes import Codes, KeyDictionary
+from sash.core.time import SECOND
+from sash.core.window import WINDOW_LENGTH, RowWindow
+from sash.expr.value_codes import Codes, KeyDictionary, one_array
 from sash.panes.accumulator import Accumulator, Block
 from sash.panes.aggregates import AGGREGATES, HOLISTIC, AggregateFunction, Holistic
 from sash.panes.aggregates.user_defined import UserDefined
@@ -69,6 +70,24 @@ class Columns:
         return self._count
 
 
+class SlicedColumns(Columns):
+    """Some of the rows of columns, which are cut out when somebody looks at them."""
+
+    is_pending = True
+
+    def __init__(self, keys: dict[str, pa.Array], fields: dict[str, pa.Array], first: int, count: int) -> None:
+        super().__init__(keys, fields, count)
+        self._first = first
+
+    @property
+    def keys(self) -> dict[str, pa.Array]:
+        return {name: column.slice(self._first, self._count) for name, column in self._keys.items()}
+
+    @property
+    def fields(self) -> dict[str, pa.Array]:
+        return {name: column.slice(self._first, self._count) for name, column in self._fields.items()}
+
+
 class WindowColumns(Columns):
     """The columns of one window of a block: slices of the columns of all its windows."""
 
@@ -101,6 +120,19 @@ class Reader(Protocol):
 
     def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         """The columns of one execution; one view per span of the reading."""
+
+
+def read_every_length(reader: Reader, views: Sequence[WindowView]) -> Columns:
+    """The columns of an elastic window: those of each length, one after the other, with the length in seconds."""
+    read = [reader.read([view], {}) for view in views]
+    counts = [columns.count for columns in read]
+    lengths = np.repeat([view.window.length / SECOND for view in views], counts)
+    keys = {WINDOW_LENGTH: pa.array(lengths), **_stacked([columns.keys for columns in read])}
+    return Columns(keys, _stacked([columns.fields for columns in read]), sum(counts))
+
+
+def _stacked(parts: Sequence[dict[str, pa.Array]]) -> dict[str, pa.Array]:
+    return {name: one_array(pa.chunked_array([part[name] for part in parts])) for name in parts[0]}
 
 
 def table_name(query: PeriodicAggregate, *items: Any) -> TableName:
@@ -286,15 +318,14 @@ class ItemReader(_CallReader):
         accumulator = view.accumulator_for(self.reading.partials)
         order = item_order(view.keys, self._item, self.group)
         items, window = self._counts(accumulator, order)
-        present = np.flatnonzero(items.rows[window] > 0) if self.query.keys else None
-        values = order.groups.decode(present) if present is not None else []
-        wanted = places_of(self.query, self.reading.table)
+        fields = {call.name: self._column(aggregate, items, accumulator) for call, aggregate in self._bound}
+        if not self.query.keys:
+            return SlicedColumns({}, fields, window, 1)
+        present = np.flatnonzero(items.rows[window] > 0)
+        values, wanted = order.groups.decode(present), places_of(self.query, self.reading.table)
         keys = {k.name: values[self.group.index(place)] for k, place in zip(self.query.keys, wanted, strict=True)}
-        fields = {}
-        for call, aggregate in self._bound:
-            column = self._column(aggregate, items, accumulator).slice(window * items.groups, items.groups)
-            fields[call.name] = column if present is None else column.take(pa.array(present))
-        return Columns(keys, fields, 1 if present is None else len(present))
+        places = pa.array(present + window * items.groups)
+        return Columns(keys, {name: column.take(places) for name, column in fields.items()}, len(present))
 
     def _counts(self, accumulator: Accumulator, order: ItemOrder) -> tuple[ItemCounts, int]:
         """The counts of all windows that were scanned together, and the row of this one."""

@@ -2,6 +2,7 @@
 
 Plain aggregates read the pane table of the query's own keys. A holistic aggregate of x reads the table that is grouped
 by x as well, and so do TOP, HISTOGRAM and FREQUENT: TOP(k, x, SUM(y)) and SUM(y) GROUP BY x read one table (rule SS1).
+FREQUENT may read a table of short lists instead, whose closed panes have only their most frequent items.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sash.core.interned import InternedValue
-from sash.core.time import Micros
+from sash.core.time import Micros, format_duration
 from sash.core.window import RowWindow, TimeWindow, Window
 from sash.expr.value_codes import KeyDictionary
 from sash.panes.accumulator import Accumulator
@@ -54,6 +55,19 @@ KeySet = tuple[RowExpression, ...]
 
 
 @dataclass(frozen=True, eq=False)
+class ShortLists(InternedValue):
+    """A closed pane has only the k most frequent items of each group (thesis, algorithm 6).
+
+    `item` and `group` are places among the keys of the table; `length` is that of a pane, the sub-window.
+    """
+
+    k: int
+    item: int
+    group: tuple[int, ...]
+    length: int
+
+
+@dataclass(frozen=True, eq=False)
 class TableName(InternedValue):
     """The identity of a pane table within its stream.
 
@@ -64,17 +78,24 @@ class TableName(InternedValue):
     keys: KeySet
     by_rows: bool = False
     partition: KeySet = ()
+    lists: ShortLists | None = None
 
     @cached_property
     def label(self) -> str:
         keys = f"({', '.join(key.sql for key in self.keys)})"
         by = f" per {', '.join(key.sql for key in self.partition)}" if self.partition else ""
-        return f"{keys} in rows{by}" if self.by_rows else keys
+        label = f"{keys} in rows{by}" if self.by_rows else keys
+        return label if self.lists is None else f"{label}, the {self._listed(self.lists)}"
+
+    def _listed(self, lists: ShortLists) -> str:
+        every = f"{lists.length} rows" if self.by_rows else format_duration(lists.length)
+        return f"{lists.k} most frequent {self.keys[lists.item].sql} of every {every}"
 
     @property
     def order(self) -> tuple[object, ...]:
         """Names sort by their contents: the same queries give the same pass."""
-        return (self.by_rows, [key.sql for key in self.keys], [key.sql for key in self.partition])
+        lists = () if self.lists is None else self.lists.values
+        return (self.by_rows, [key.sql for key in self.keys], [key.sql for key in self.partition], lists)
 
 
 def key_set(expressions: Iterable[RowExpression]) -> KeySet:
@@ -86,7 +107,8 @@ def key_set(expressions: Iterable[RowExpression]) -> KeySet:
 class Reading:
     """One query's reading of one pane table. `window` is the query's own, with its SLIDE.
 
-    `sensitive`: counting a tuple twice would make a difference (not for minima and maxima).
+    `sensitive`: counting a tuple twice would make a difference (not for minima and maxima). `lists` is a table of short
+    lists that answers the reading as well as `table` does.
     """
 
     table: TableName
@@ -94,13 +116,17 @@ class Reading:
     partials: tuple[Partial, ...]
     sub_window: int | None = None
     sensitive: bool = True
+    lists: TableName | None = None
 
     @cached_property
     def spans(self) -> tuple[Window, ...]:
-        """The windows to be scanned as of now: the window itself, or its sub-windows, the youngest first."""
-        kind = RowWindow if isinstance(self.window, RowWindow) else TimeWindow
+        """The windows to be scanned as of now: the window, or one for each of its lengths, or its sub-windows.
+
+        Sub-windows stand in order, the youngest first.
+        """
         if self.sub_window is None:
-            return (kind(self.window.length, None, self.window.lag),)
+            return tuple(part.span for part in self.window.parts)
+        kind = RowWindow if isinstance(self.window, RowWindow) else TimeWindow
         steps = range(0, self.window.length, self.sub_window)
         return tuple(kind(self.sub_window, None, self.window.lag + step) for step in steps)
 

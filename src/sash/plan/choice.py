@@ -1,4 +1,4 @@
-"""Which plan, and which execution strategy: the cheapest of the rewritten plans and strategies, at registration.
+"""Which plan, which execution strategy, and which evaluation of a join under SLIDE: the cheapest, at registration.
 
 `nt` is considered where negative tuples are nothing new to readers of the changes: where the answer is STRICT, and
 where it is a stream, which has no expiries. A join's changes take nothing back, whatever statistics say.
@@ -7,23 +7,49 @@ where it is a stream, which has no expiries. A join's changes take nothing back,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from sash.core.changes import UpdatePattern
 from sash.plan.continuous import AUTO, NT, STRATEGIES, UPA, Node
 from sash.plan.costs import cost
 from sash.plan.estimates import Statistics
+from sash.plan.lazy_joins import evaluation_of, lazily
 from sash.plan.rewrites import cheapest, rewritten
+
+
+class EvaluationPrices(NamedTuple):
+    """The prices of a plan that every micro-batch computes, and of the plan that is computed at the multiples alone."""
+
+    eager: float
+    lazy: float
 
 
 @dataclass(frozen=True)
 class Choice:
-    """`prices` are of the best plan for each strategy, in microseconds per second; `candidates` are the strategies."""
+    """`prices` are of the best plan for each strategy, in microseconds per second; `candidates` are the strategies.
+
+    All are evaluated eagerly; `evaluations` has both prices of the chosen plan where it may be evaluated lazily.
+    """
 
     plan: Node
     strategy: str
     prices: Mapping[str, float]
     candidates: tuple[str, ...]
+    evaluations: EvaluationPrices | None = None
+
+    @property
+    def is_lazy(self) -> bool:
+        return evaluation_of(self.plan) is not None
+
+    def evaluated(self, statistics: Statistics, lazy: bool | None = None) -> Choice:
+        """The choice with its evaluation: the cheaper one, or as an earlier query has it."""
+        other = lazily(self.plan)
+        if other is None:
+            return self
+        prices = EvaluationPrices(*(cost(each, statistics, self.strategy) for each in (self.plan, other)))
+        wanted = prices.lazy < prices.eager if lazy is None else lazy
+        return replace(self, plan=other if wanted else self.plan, evaluations=prices)
 
 
 def best_plans(written: Node, statistics: Statistics) -> dict[str, Node]:

@@ -10,23 +10,26 @@ that it takes back, and that tuple's chunk is rewritten. So:
     nt       every edge comes twice, is searched, and is also kept by its window; but nobody sorts by expiry
     direct   plain lists are rewritten as wholes in every epoch
 
+Under lazy evaluation (lazy_joins.py) operators work once per SLIDE instead of once per epoch.
+
 The last point of `nt` is query 3 of the thesis' experiments. A negation needs its left tuples by key and, if they have
 expiries, in the order in which they leave: one more sort of the window by expiry, and one back by key. Under `nt` only
 announced tuples leave. The sorts grow faster than the other savings, so UPA is ahead over small windows and NT over
 large ones; below a selective condition, or without a negation, NT never is.
 
-The prices are least squares of relative errors over the table of docs/benchmarks.md (7 queries, 4 windows, 3
-strategies), by `papers/update_patterns/fit_costs.py`. Only their ratios matter; the total is right within a factor of
-two.
+The prices are least squares of relative errors over the times that `papers/update_patterns/run.py` measures (7 queries,
+4 windows, 3 strategies), by `papers/update_patterns/fit_costs.py`. Only their ratios matter; the total is right within
+a factor of two.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from sash.core.changes import UpdatePattern
+from sash.core.time import SECOND
 from sash.plan.continuous import (
     DIRECT,
     NT,
@@ -41,10 +44,12 @@ from sash.plan.continuous import (
     RelationJoin,
     inputs,
     strategy_below,
+    windows,
 )
-from sash.plan.estimates import Flow, Statistics, flow, partial_combinations
+from sash.plan.estimates import Flow, Statistics, flow, flow_above, partial_combinations
+from sash.plan.lazy_joins import evaluation_of
 from sash.plan.multi_join import MultiJoin
-from sash.plan.outputs import Deltas, Sampled, Snapshots
+from sash.plan.outputs import Deltas, LazilySampled, Sampled, Snapshots
 
 _STORING = Join | MultiJoin | RelationJoin | Distinct | GroupBy | Negation | Intersection | Deltas | Snapshots
 # Partitions of a buffer that is not a list: an epoch's tuples go to at most this many chunks.
@@ -88,8 +93,19 @@ def costs_by_kind(plan: Node, statistics: Statistics, strategy: str) -> dict[str
 
 
 def work(plan: Node, statistics: Statistics, strategy: str = UPA) -> PlanWork:
-    answer, found = _worked(plan, statistics, strategy)
-    return sum(_answer_work(answer, statistics, strategy), found)
+    lazy = evaluation_of(plan)
+    known, waiting = (statistics, []) if lazy is None else _lazily(plan, lazy, statistics)
+    answer, found = _worked(plan, known, strategy)
+    return sum([*waiting, *_answer_work(answer, statistics, strategy)], found)
+
+
+def _lazily(plan: Node, lazy: LazilySampled, known: Statistics) -> tuple[Statistics, list[PlanWork]]:
+    """Operators work at the multiples alone. In between tuples wait, and each epoch goes through those that wait."""
+    rates = [flow_above(window, known, UPA).rate for window in windows(plan)]
+    waits = [
+        PlanWork(chunks=min(known.epochs, rate), passed=known.epochs * rate * lazy.slide / SECOND / 2) for rate in rates
+    ]
+    return replace(known, epochs=min(known.epochs, SECOND / lazy.slide)), waits
 
 
 def _worked(node: Node, known: Statistics, strategy: str) -> tuple[Flow, PlanWork]:

@@ -4,7 +4,7 @@
     Deltas        Istream, Dstream: rows that are new, or gone, since the instant before
     Outliving     results of internal windows: nothing below takes them back
     ResultWindow  a window over results as they are generated: Wstream, and windows on sub-queries
-    Sampled       the relation as of the multiples of SLIDE
+    Sampled       the relation as of the multiples of SLIDE; LazilySampled is computed only then
     Snapshots     the whole relation at every multiple, as results
 
 The state below an `Outliving` is kept as if its windows were external (3.3.2): only the results do not end with them.
@@ -159,6 +159,31 @@ class Sampled:
     def describe(self) -> str:
         restored = ", short-lived results included" if self.restore else ""
         return f"Every {format_duration(self.slide)}{restored}"
+
+
+@dataclass(frozen=True)
+class LazilySampled(Sampled):
+    """The same rows, computed at the multiples alone: tuples wait for their multiple, and no result does (5.2.2)."""
+
+    @property
+    def restores(self) -> bool:
+        """Whether results count that came and went between two multiples: algorithm 5, otherwise algorithm 4."""
+        return self.restore or isinstance(self.input, Deltas)
+
+    def aligned(self, instant: int) -> int:
+        """The first instant that the multiples before another instant have not seen.
+
+        >>> [LazilySampled(None, 6).aligned(t) for t in (6, 7, 12, 13)]
+        [1, 7, 7, 13]
+        """
+        return self.next_multiple(instant) - self.slide + 1
+
+    def rests(self, low: int, high: int) -> bool:
+        """Whether there is no multiple low <= m < high."""
+        return self.next_multiple(low) >= high
+
+    def describe(self) -> str:
+        return f"{super().describe()}, computed only then"
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,9 @@ from sash.plan.nodes import (
     WindowFilter,
 )
 
+# The window of a shape.
+_ANY_WINDOW = TimeWindow(0)
+
 
 @dataclass(frozen=True)
 class PeriodicAggregate:
@@ -68,7 +71,7 @@ class PeriodicAggregate:
         """
         if self.items is not None and self.items.function == "frequent":
             return Shape(self)
-        return Shape(replace(self, window=TimeWindow(0)))
+        return Shape(replace(self, window=_ANY_WINDOW))
 
 
 @dataclass(frozen=True)

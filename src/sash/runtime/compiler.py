@@ -10,7 +10,7 @@ import pyarrow as pa
 from sash.catalog import Catalog, RegisteredQuery
 from sash.core.errors import CqlError, RefusalError, Span
 from sash.core.time import Micros
-from sash.core.window import Window
+from sash.core.window import LandmarkWindow, TimeWindow, Window
 from sash.panes.accelerator import refusal
 from sash.panes.answers import Finisher, compose
 from sash.panes.readings import Reading
@@ -90,11 +90,24 @@ class CompiledQuery:
     def windows(self) -> tuple[Window, ...]:
         return tuple(dict.fromkeys(leaf.window for leaf in self.leaves))
 
+    @cached_property
+    def until(self) -> Micros | None:
+        """An answer as of this time or later is its last: all windows end at fixed times. None: some go on."""
+        ends = [window.until if isinstance(window, LandmarkWindow) else None for window in self.windows]
+        fixed = [end for end in ends if end is not None]
+        return max(fixed) if len(fixed) == len(ends) else None
+
+    @property
+    def is_mortal(self) -> bool:
+        return self.lifetime is not None or self.until is not None
+
     def check(self) -> None:
         """Refuse what cannot be answered before anything is stored for it."""
         for leaf in self.leaves:
             if leaf.items is not None and leaf.items.function == "frequent" and leaf.window.unbounded:
-                reason = "FREQUENT keeps a list per sub-window, and [UNBOUNDED ..] never ends: give a WINDOW"
+                assert isinstance(leaf.window, TimeWindow)
+                what = f"[{leaf.window.word} ..] has no length"
+                reason = f"FREQUENT keeps a list per sub-window, and {what}: give a WINDOW"
                 raise RefusalError(reason, "FREQUENT")
         for finisher in [each for each in self.finishers if each.query.approximate]:
             served = finisher.filter is not None and self.synopsis in (None, "running", "interval")

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from sash.catalog import CLUSTER, Catalog, Route, StoredIndex, Stream, Table
 from sash.core.errors import NEEDS_KEEP, NEEDS_REGISTRATION, CqlError, NotSupportedError
 from sash.core.time import Micros, format_duration
+from sash.core.window import MixedWindow, TimeWindow, Window
 from sash.panes import row_folds
 from sash.panes.answers import Finisher
 from sash.panes.partials import Partial
@@ -120,8 +121,10 @@ def _have_panes(body: BoundSelect | BoundSet) -> bool:
     """Whether panes answer a query that slides: an aggregate over one window, or the joined answers of such queries."""
     if isinstance(body, BoundSet) or is_own(body.output) or body.is_distinct or body.tests:
         return False
-    if any(source.window is not None and source.window.internal_at is not None for source in body.sources):
-        return False
+    for clause in (source.window for source in body.sources):
+        # Rows as of multiples of a time begin and end inside of any pane.
+        if clause is not None and (clause.internal_at is not None or isinstance(clause.window, MixedWindow)):
+            return False
     queries = [(source, source.relation) for source in body.sources if not isinstance(source.relation, Stream | Table)]
     streams = [source for source in body.sources if isinstance(source.relation, Stream)]
     for source, query in queries:
@@ -221,7 +224,7 @@ def question_of_rows(
 def stored_question(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:
     question = bind_stored(select, catalog, mark)
     for reading in question.windows.values():
-        why = _why_not_stored(reading.stream, reading.reach, reading.window.unbounded)
+        why = _why_not_stored(reading.stream, reading.reach, (reading.window,))
         if why is not None:
             raise CqlError(why, select.script, reading.at, "" if reading.window.unbounded else NEEDS_KEEP)
     return question
@@ -276,10 +279,11 @@ def rows_behind(query: CompiledQuery, stream: Stream, indexes: Iterable[StoredIn
     return RowsBehind(index=_counting_index(query, stream, indexes), irreversible=irreversible)
 
 
-def _why_not_stored(stream: Stream, reach: int | None, unbounded: bool) -> str | None:
+def _why_not_stored(stream: Stream, reach: int | None, windows: Iterable[Window]) -> str | None:
     """What a stream would have to keep for a question; None if it does."""
-    if unbounded:
-        return f"stream '{stream.name}' stores no [UNBOUNDED] window: give a WINDOW"
+    for window in windows:
+        if isinstance(window, TimeWindow) and window.unbounded:
+            return f"stream '{stream.name}' stores no [{window.extent}] window: give a WINDOW"
     if stream.keep is None:
         example = "10 min" if reach is None else format_duration(reach)
         return f"stream '{stream.name}' stores no rows: CREATE STREAM .. KEEP {example} would make it possible"
@@ -294,7 +298,7 @@ def _why_not_stored(stream: Stream, reach: int | None, unbounded: bool) -> str |
 def _why_not_rows(query: CompiledQuery, stream: Stream) -> str | None:
     by_rows = query.readings[0].table.by_rows
     reach = None if by_rows else max(window.reach for window in query.windows)
-    return _why_not_stored(stream, reach, any(window.unbounded for window in query.windows))
+    return _why_not_stored(stream, reach, query.windows)
 
 
 def _why_spark(query: CompiledQuery, stream: Stream) -> str | None:

@@ -11,6 +11,7 @@ takes it into the shared pass. The life of a tuple is in `streams/running_stream
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -482,4 +483,7 @@ def connect(
     **options: Any,
 ) -> Session:
     """Open a session: on a local Spark session of its own, or on yours. `options` are those of `SessionSettings`."""
+    if options.pop("workers", None) is not None:
+        told = "workers has no effect: two threads were slower than one; the option goes with the next version"
+        warnings.warn(told, FutureWarning, stacklevel=2)
     return Session(SessionSettings(policy=policy, isolation=isolation, **options), spark, checkpoint, clock)

@@ -26,8 +26,6 @@ class Settings:
 
     `share_predicates`: whether a WHERE of several terms may be answered from the synopses of its terms (SS4).
     `refresh_when_idle`: live, queries may be answered before they are due when there is time.
-    `workers`: how many threads execute the queries that are due. In `run()` answers are the same with any number; with
-    several, live, executions run beside slides, as the isolation level says.
     `cluster_groups`: a pane table with more groups than this goes to the cluster, if it can.
     `max_groups`: the most groups that the windows of one pane table, or a synopsis of a join, may have in this process.
     `max_rows`: the most rows that one continuous plan, or one stored window in memory, may keep.
@@ -37,7 +35,6 @@ class Settings:
     share_predicates: str = "auto"
     refresh_when_idle: bool = False
     filter_precision: int = 8
-    workers: int = 1
     max_groups: int = DEFAULT_MAX_GROUPS
     cluster_groups: int = DEFAULT_CLUSTER_GROUPS
     max_rows: int = DEFAULT_MAX_ROWS
@@ -50,8 +47,6 @@ class Settings:
             raise SashError(f"unknown share_predicates '{self.share_predicates}'{hint}; known: {known}")
         if self.filter_precision < 1:
             raise SashError(f"filter_precision must be 1 or more, not {self.filter_precision}")
-        if self.workers < 1:
-            raise SashError(f"workers must be 1 or more, not {self.workers}")
         if self.max_groups < 1:
             raise SashError(f"max_groups must be 1 or more, not {self.max_groups}")
         if self.cluster_groups < 1:

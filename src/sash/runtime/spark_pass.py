@@ -82,6 +82,9 @@ class SparkPipeline(SparkPass, Protocol):
     def failure(self, batch: DataFrame, leaves: Sequence[PeriodicAggregate]) -> str | None:
         """Why a query's own expressions fail over a micro-batch; None when they do not."""
 
+    def stamped(self, batch: DataFrame, arrival: Micros) -> DataFrame:
+        """TIMESTAMP ARRIVAL: the rows with the time of their arrival."""
+
     def jumps(self, batch: DataFrame, reached: Micros | None) -> Jumps | None:
         """MAX JUMP: the tuples that are too far ahead."""
 
@@ -89,7 +92,10 @@ class SparkPipeline(SparkPass, Protocol):
         """SHED: scale the result of a pass over one tuple in `one_in` to an estimate for all tuples."""
 
     def write_panes(self, batch: DataFrame, table: PaneTable, place: Path) -> None:
-        """STORED IN CLUSTER: the rows of a pane table go to files."""
+        """STORED IN CLUSTER, and short lists: the rows of a pane table go to files."""
+
+    def short_lists(self, paths: Sequence[Path], table: PaneTable) -> pa.Table:
+        """The short lists of the panes in such files."""
 
 
 @dataclass

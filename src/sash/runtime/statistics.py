@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any, Protocol
 
 from sash.core.time import format_duration
-from sash.core.window import Window
 from sash.isolation import WindowRead
-from sash.schedule import Due, ScheduledTask, joint_cost, separate_cost
+from sash.schedule import Due, ScheduledTask
 
 # How many executions of a group are remembered.
 REMEMBERED = 300
@@ -71,17 +71,22 @@ class Timeline:
     """The last executions of a group. It is written by one thread at a time, and read by any."""
 
     def __init__(self) -> None:
-        self._ran: deque[tuple[Sequence[ScheduledTask], datetime, float, frozenset[str]]] = deque(maxlen=REMEMBERED)
+        self._ran: deque[tuple[Sequence[ScheduledTask], datetime, float, Sequence[Collection[str]]]] = deque(
+            maxlen=REMEMBERED
+        )
 
-    def note(self, executions: Sequence[ScheduledTask], moment: datetime, seconds: float, awake: Iterable[str]) -> None:
-        """Record that the queries that were awake were executed together."""
-        self._ran.append((executions, moment, seconds, frozenset(awake)))
+    def note(
+        self, executions: Sequence[ScheduledTask], moment: datetime, seconds: float, awake: Sequence[Collection[str]]
+    ) -> None:
+        """Record that the queries that were awake, in one collection or several, were executed together."""
+        self._ran.append((executions, moment, seconds, awake))
 
     def executed(self, group: ScheduledGroup) -> Iterator[ExecutionRecord]:
         """Oldest first. Records are made only here, because most of the past is never asked for."""
         # Most executions are of the same tasks as the one before.
         answered: dict[tuple[str, ...], list[str]] = {}
-        for executions, moment, seconds, awake in list(self._ran):
+        for executions, moment, seconds, names in list(self._ran):
+            awake = frozenset(chain.from_iterable(names))
             dues = [due for execution in executions for due in execution.tasks]
             for members in {due.task.members for due in dues} - answered.keys():
                 answered[members] = group.answered_by(members)
@@ -108,19 +113,16 @@ class GroupStatistics:
     refreshes: int = 0
     joint_cost: int = 0
     separate_cost: int = 0
-    # Live, with workers: executions whose window slid meanwhile, and how often a slide made one begin again.
+    # Live: executions in the cluster whose window slid meanwhile.
     beside_slides: int = 0
-    restarts: int = 0
 
-    def executed(self, queries: Sequence[Sequence[Window]], pane: int) -> None:
-        """Record that some queries were executed together; each is given by its windows."""
-        # An UNBOUNDED window reads one merged pane.
-        lengths = [pane if window.unbounded else window.length for windows in queries for window in windows]
+    def executed(self, queries: int, joint_cost: int, separate_cost: int) -> None:
+        """Record that some queries were executed together."""
         self.executions += 1
-        self.joint_executions += len(queries) > 1
-        self.refreshes += len(queries)
-        self.joint_cost += joint_cost(lengths, pane)
-        self.separate_cost += separate_cost(lengths, pane)
+        self.joint_executions += queries > 1
+        self.refreshes += queries
+        self.joint_cost += joint_cost
+        self.separate_cost += separate_cost
 
 
 @dataclass

@@ -30,7 +30,6 @@ leaves out resting members, and calls `postpone` when all members rest.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from sash.core.time import Micros, multiple_at_or_after
@@ -130,7 +129,7 @@ class LocalScheduler:
         self.remove(query, now)
         joined = self._by_query[query] = self._subgroup(left.key._replace(group=group), now)
         joined.succeed(left)
-        joined.add(replace(member, first=max(member.first, left.deadline)))
+        joined.add(member._replace(first=max(member.first, left.deadline)))
 
     # -- what to execute -------------------------------------------------------------------------------
 
@@ -223,6 +222,9 @@ class LocalScheduler:
         self._plan()
         return [(each.cost, each.period) for _, each in sorted(self._groups[group].subgroups.items())]
 
+    def key_of(self, query: str) -> TaskKey:
+        return self._by_query[query].key
+
     def task_of(self, query: str) -> Task:
         self._plan()
         return self._by_query[query].task()
@@ -286,7 +288,9 @@ class LocalScheduler:
     def _subgroup(self, key: TaskKey, now: Micros | None) -> SubGroup:
         """The sub-group of this key, to be changed as of now; its group is planned before the next question."""
         self._unplanned[key.group] = self._unplanned.get(key.group) if now is None else now
-        subgroup = self._groups.setdefault(key.group, ScheduleGroup()).subgroup(key)
+        if key.group not in self._groups:
+            self._groups[key.group] = ScheduleGroup()
+        subgroup = self._groups[key.group].subgroup(key)
         if key.exactly:
             self._exactly[key] = subgroup
         return subgroup

@@ -53,6 +53,8 @@ def plan_periods(subgroups: Sequence[SubGroupCost], exact: int = EXACT) -> list[
     >>> plan_periods([SubGroupCost(2, 9), SubGroupCost(3, 14), SubGroupCost(5, 29)])
     [2, 2, 5]
     """
+    if all(each.exactly for each in subgroups):
+        return [each.slide for each in subgroups]
     order = sorted(range(len(subgroups)), key=lambda place: _decided_first(subgroups[place]))
     ordered = [subgroups[place] for place in order]
     chosen = _optimum(ordered) if len(ordered) <= exact else _beam_search(ordered)

@@ -6,8 +6,7 @@ Thesis, section 8.4.3.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sash.core.time import Micros, multiple_after, multiple_at_or_after
 from sash.schedule.cost import SubGroupCost
@@ -15,8 +14,7 @@ from sash.schedule.policies import Policy
 from sash.schedule.task import DeadlineQueue, Task, TaskKey, Urgency
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """A query in a sub-group; `first` is the first multiple at which it may be answered."""
 
     query: str
@@ -80,7 +78,7 @@ class SubGroup:
         self._task = None
 
     def reprice(self, query: str, access: float, post: float) -> None:
-        self.members[query] = replace(self.members[query], access=access, post=post)
+        self.members[query] = self.members[query]._replace(access=access, post=post)
 
     def succeed(self, left: SubGroup) -> None:
         """Be due when `left` was, at the latest: a query comes from there.
@@ -91,7 +89,7 @@ class SubGroup:
             return
         if self.key.exactly:
             for query, member in self.members.items():
-                self.members[query] = replace(member, first=max(member.first, self.deadline))
+                self.members[query] = member._replace(first=max(member.first, self.deadline))
         self.start, self.deadline, self.resting = None, left.deadline, left.resting
         self.astray = not self.key.exactly
 
@@ -169,7 +167,7 @@ class SubGroup:
             "answered": self.answered,
             "resting": self.resting,
             "astray": self.astray,
-            "members": [asdict(member) for member in self.members.values()],
+            "members": [member._asdict() for member in self.members.values()],
         }
 
     @classmethod
@@ -196,7 +194,9 @@ class ScheduleGroup:
     def subgroup(self, key: TaskKey) -> SubGroup:
         """The sub-group of this key, to be changed; a new one if there is none."""
         self._changed.add(key)
-        return self.subgroups.setdefault(key, SubGroup(key))
+        if key not in self.subgroups:
+            self.subgroups[key] = SubGroup(key)
+        return self.subgroups[key]
 
     def drop(self, key: TaskKey) -> None:
         subgroup = self.subgroups.pop(key)

@@ -10,7 +10,6 @@ cost / weight. Goyal, Vin and Cheng: Start-time fair queuing, SIGCOMM 1996.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable
 
 
@@ -45,18 +44,14 @@ class SharedTime:
 
     def choose(self, backlogged: Iterable[str]) -> str:
         """The next of the names that have something to execute; it is an error to ask when there is none."""
-        return self.choose_some(backlogged, 1)[0]
-
-    def choose_some(self, backlogged: Iterable[str], count: int) -> list[str]:
-        """The next `count` names, where that many can be executed at a time."""
         names = set(backlogged)
         if not names:
             raise ValueError("the choice is empty: nobody has anything to execute")
         for name in names - self._backlogged:
             self._clocks[name] = max(self._clocks.get(name, 0.0), self._reached)
         self._backlogged = names
-        chosen = heapq.nsmallest(count, names, key=lambda name: (self._clocks[name], name))
-        self._reached = self._clocks[chosen[0]]
+        chosen = min(names, key=lambda name: (self._clocks[name], name))
+        self._reached = self._clocks[chosen]
         return chosen
 
     def charge(self, name: str, cost: float) -> None:

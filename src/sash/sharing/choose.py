@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sash.core.errors import RefusalError
+from sash.core.window import TimeWindow
 from sash.panes.accelerator import refusal
 from sash.panes.intervals.landmark import partition_by_spread
 from sash.panes.partials import Combine, Partial
@@ -73,7 +74,7 @@ def check_synopsis(kind: str, readings: Iterable[Reading]) -> None:
         return
     for reading in readings:
         if kind != "basic" and (reading.table.partition or reading.window.unbounded):
-            what = "PARTITION BY" if reading.table.partition else "UNBOUNDED"
+            what = "PARTITION BY" if reading.table.partition else _word(reading)
             reason = f"{_an(kind)} synopsis cannot answer {what} windows: leave out SYNOPSIS {kind.upper()}"
             raise RefusalError(reason, what.split()[0])
         for partial in reading.partials:
@@ -90,10 +91,15 @@ def _check_cluster(readings: list[Reading]) -> None:
             reason = "STORED IN CLUSTER is for windows of time: ROWS are numbered in this process; leave it out"
             raise RefusalError(reason)
         if reading.window.unbounded:
-            reason = "STORED IN CLUSTER is for windows with an end: UNBOUNDED ones would keep every file"
-            raise RefusalError(reason, "UNBOUNDED")
+            reason = f"STORED IN CLUSTER is for windows with a length: {_word(reading)} ones would keep every file"
+            raise RefusalError(reason, _word(reading))
     if not any(reading.table.keys for reading in readings):
         raise RefusalError("STORED IN CLUSTER is for many groups, and this query has one; leave it out")
+
+
+def _word(reading: Reading) -> str:
+    assert isinstance(reading.window, TimeWindow)
+    return reading.window.word
 
 
 def _an(kind: str) -> str:
@@ -222,7 +228,7 @@ def _values(reading: Reading, kind: str, load: Load) -> float:
     panes = max(1, reading.window.length // load.pane)
     if kind in ("basic", CLUSTER):
         return (panes - 1) * load.rows_per_pane * components
-    return lookup_cost(kind, panes) * load.groups * components
+    return lookup_cost(kind, panes) * load.groups * components * len(reading.window.parts)
 
 
 def post_cost(leaves: Iterable[PeriodicAggregate], load: Load) -> float:

@@ -18,9 +18,10 @@ window by window.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -201,6 +202,10 @@ class StoredPartials:
     def __iter__(self) -> Iterator[Partial]:
         return iter(self._readings)
 
+    def among(self, partials: Iterable[Partial]) -> frozenset[Partial]:
+        """Which of some partials are stored."""
+        return frozenset(filter(self._readings.__contains__, partials))
+
     def readings(self, partial: Partial) -> int:
         """How many readings need a partial."""
         return self._readings[partial]
@@ -253,34 +258,42 @@ def _terms(predicate: RowExpression) -> tuple[Conjunction, ...]:
 class StateSharing:
     """What a reading finds stored: the rules' decision about each aggregate, and the cover if one is used.
 
-    `reason` says why a cover is used or not; `possible`: a cover was found.
+    `reason` says why a cover is used or not; `possible`: a cover was found. The rules are asked about stored data only
+    when somebody reads the decisions: nothing depends on them but EXPLAIN.
     """
 
     covered: CoveredPredicate | None = None
     reason: str = ""
     possible: bool = False
-    decisions: tuple[tuple[str, Decision], ...] = ()
+    _decide: Callable[[], tuple[tuple[str, Decision], ...]] = tuple
+
+    @functools.cached_property
+    def decisions(self) -> tuple[tuple[str, Decision], ...]:
+        return self._decide()
 
 
 UNSHARED = StateSharing()
 
 
-def share_state(reading: Reading, needs: Sequence[Need], stored: StoredPartials, load: Load, mode: str) -> StateSharing:
+def share_state(
+    reading: Reading, needs: Callable[[], Sequence[Need]], stored: StoredPartials, load: Load, mode: str
+) -> StateSharing:
     """How a reading is answered from stored partials, if that is possible; `mode` is auto, always or never."""
     usable = _usable(reading, stored)
-    others = [(part, _combined(part, usable, load.pane)) for need in needs for part in need.parts] if usable else []
+    others = [(part, _combined(part, usable, load.pane)) for need in needs() for part in need.parts] if usable else []
+    found = stored.among(reading.partials)
     covers = [decision.cover for _, decision in others if decision.allowed and decision.cover is not None]
     if not covers or len(covers) < len(others):
         reason = "no stored synopses have just its terms"
-        return StateSharing(None, reason, False, _alone(needs, stored, load.pane, dict(others)))
+        return StateSharing(None, reason, False, functools.partial(_alone, needs, found, load.pane, dict(others)))
     covered = _covered(covers[0], usable)
     extra, own = _costs(reading, covered, load)
     costs = f"values per pane and group: {extra:.3g} read in addition, {own:.3g} written for its own synopsis"
     if mode == "always" or (mode == "auto" and extra <= own):
-        return StateSharing(covered, costs, True, tuple((part.text, decision) for part, decision in others))
+        return StateSharing(covered, costs, True, lambda: tuple((part.text, decision) for part, decision in others))
     reason = "share_predicates is 'never'" if mode == "never" else costs
     refused = {part: Decision("SS4", False, reason) for part, _ in others}
-    return StateSharing(None, reason, True, _alone(needs, stored, load.pane, refused))
+    return StateSharing(None, reason, True, functools.partial(_alone, needs, found, load.pane, refused))
 
 
 def _combined(need: Need, usable: Iterable[RowExpression], pane: int) -> Decision:
@@ -289,12 +302,12 @@ def _combined(need: Need, usable: Iterable[RowExpression], pane: int) -> Decisio
 
 
 def _alone(
-    needs: Iterable[Need], stored: StoredPartials, pane: int, refused: Mapping[Need, Decision]
+    needs: Callable[[], Sequence[Need]], stored: frozenset[Partial], pane: int, refused: Mapping[Need, Decision]
 ) -> tuple[tuple[str, Decision], ...]:
-    """Use synopses of the same predicate, for each aggregate whose partials are stored."""
+    """Use synopses of the same predicate, for each aggregate whose partials were stored when the reading came."""
     found: dict[str, Decision] = {}
-    for need in needs:
-        if all(partial in stored for partial in need.partials):
+    for need in needs():
+        if stored.issuperset(need.partials):
             own = [_synopsis(part.query, need.query.where, pane) for part in need.parts]
             found[need.text] = may_share_state(need.query, own)
         else:
@@ -310,7 +323,8 @@ def _usable(reading: Reading, stored: StoredPartials) -> list[RowExpression]:
     predicate = reading.partials[0].predicate
     if predicate is None or predicate.terms is None or all(partial in stored for partial in reading.partials):
         return []
-    if not all(map(can_be_covered, reading.partials)):
+    # Short lists of conditions have not all items in common: they cannot be combined.
+    if reading.table.lists is not None or not all(map(can_be_covered, reading.partials)):
         return []
     added = stored.predicates_with(_terms(predicate))
     related = stored.predicates_with(term for each in added for term in _terms(each)) - {predicate}

@@ -21,6 +21,7 @@ from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
 from sash.archive import EXPIRES, INSERTED, DataFile, DividedRecords, Repartition, Rewrite, Spec
+from sash.archive.layout import SCATTER_FACTOR, SCATTER_MASK, SCATTER_SHIFT
 from sash.archive.writer import describe_file
 from sash.catalog import Stream
 from sash.core.errors import ArchiveError
@@ -200,5 +201,16 @@ def _partition_sql(column: str, spec: Spec, partitions: int) -> str:
     slot = f"(({before} - pmod({before}, {spec.every}L)) DIV {spec.every}L)"
     if spec.layout == "round_robin":
         return f"pmod({slot}, {partitions}L)"
+    if spec.layout == "random":
+        turn = f"(({slot} - pmod({slot}, {partitions}L)) DIV {partitions}L)"
+        return f"pmod({slot} + {_scattered_sql(turn)}, {partitions}L)"
     slots = spec.lifetime // spec.every
     return f"(pmod({slot}, {slots}L) * {partitions}L DIV {slots}L)"
+
+
+def _scattered_sql(number: str) -> str:
+    """`scattered` of archive/layout.py as Spark SQL."""
+    found = f"({number} & {SCATTER_MASK}L)"
+    for _ in range(2):
+        found = f"(((shiftright({found}, {SCATTER_SHIFT}) ^ {found}) * {SCATTER_FACTOR}L) & {SCATTER_MASK}L)"
+    return f"(shiftright({found}, {SCATTER_SHIFT}) ^ {found})"

@@ -26,6 +26,7 @@ from sash.changes.join_partials import Fold
 from sash.core.changes import Changes
 from sash.core.versions import RowVersions
 from sash.plan.continuous import Node
+from sash.plan.lazy_joins import evaluation_of
 from sash.plan.stages import stages
 from sash.spark.exchange import marks_of, run_on_executors
 from sash.spark.leaves import Leaves
@@ -135,6 +136,7 @@ class BucketedPlan:
         self._settings = settings = settings or BucketSettings()
         self._strategy = strategy
         self._stages = stages(plan)
+        self._lazy = evaluation_of(plan)
         self.leaves = Leaves(plan, self._stages, buckets)
         divisible = [Stage(plan, settings.partitions, strategy, part=stage).is_divisible for stage in self._stages]
         stages_of = list(zip(self.leaves.numbers, divisible, strict=True))
@@ -177,15 +179,17 @@ class BucketedPlan:
         nothing = marks_of(self.leaves.layout, 0)
         arrived = nothing if tuples is None else tuples.cast(nothing.schema)
         changes, reports = job.run(arrived)
-        return self._outcome(changes if job.fold is None else job.fold.tables(changes), reports)
+        return self._outcome(job.epoch, changes if job.fold is None else job.fold.tables(changes), reports)
 
     def _there(self, job: Job, tuples: DataFrame) -> EpochOutcome:
         if job.shares:
             logger.debug("epoch %d: buckets and their shares: %s", job.epoch.number, dict(job.shares))
-        return self._outcome(*run_on_executors(self._session, job, tuples))
+        return self._outcome(job.epoch, *run_on_executors(self._session, job, tuples))
 
-    def _outcome(self, found: Changes | list[pa.Table], reports: list[Report]) -> EpochOutcome:
-        self._shares.saw((report["bucket"], report["results"]) for report in reports)
+    def _outcome(self, epoch: PlanEpoch, found: Changes | list[pa.Table], reports: list[Report]) -> EpochOutcome:
+        # Between the multiples of a lazy plan there are no results, which says nothing about the next multiple.
+        if self._lazy is None or not self._lazy.rests(epoch.low, epoch.high):
+            self._shares.saw((report["bucket"], report["results"]) for report in reports)
         whole = [report for report in reports if "manifest" in report]
         manifests = manifests_of(reports)
         late = tuple(map(sum, zip(*(report["late"] for report in whole), strict=True)))

@@ -4,8 +4,10 @@
 
     files ─► exchange by groups ─► mapInArrow: all windows, all queries ─► what may be in an answer ─► this process
 
+    files of panes that close ─► sum by pane, group, item ─► the k most frequent of each pane and group ─► this process
+
 An inquiry is one job, whatever the number of windows and queries. Its tasks are small, and it has its own pool:
-micro-batches of other streams come first.
+micro-batches of other streams come first. Short lists are a part of their micro-batch.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col
+from pyspark.sql.functions import col, expr
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sash.expr.value_codes import one_array
 from sash.panes.basic_interval import BasicIntervalSynopsis
-from sash.panes.cluster_panes import Inquiry, key_name, stored_rows, stored_schema
+from sash.panes.cluster_panes import SPAN, Inquiry, key_name, stored_rows, stored_schema, value_name
 from sash.panes.pane_store import PartFailure, PartResult
 from sash.panes.readers import Columns
 from sash.sharing.groups import PaneTable
@@ -90,6 +92,30 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
             waiting = []
     if sum(len(each) for each in waiting):
         yield pa.Table.from_batches(waiting).combine_chunks()
+
+
+# -- short lists -----------------------------------------------------------------------------------------
+
+
+def short_lists(spark: SparkSession, paths: Sequence[Path], table: PaneTable) -> pa.Table:
+    """The rows that are on the list of some condition, of each pane and group (panes/list_panes.py)."""
+    lists = table.name.lists
+    assert lists is not None
+    schema = stored_schema([key.type for key in table.keys], table.partials)
+    identity, counts = [*SPAN, *map(key_name, range(len(table.keys)))], [value_name(p, 0) for p in table.partials]
+    rows = spark.read.schema(spark_schema(schema)).parquet(*[literal(local(path)) for path in paths])
+    # A file may be older than a condition.
+    summed = rows.groupBy(*identity).agg(*(expr(f"sum(coalesce({name}, 0)) AS {name}") for name in counts))
+    owner, item = ", ".join([*SPAN, *map(key_name, lists.group)]), key_name(lists.item)
+    listed = [
+        summed.where(f"{name} > 0 AND {item} IS NOT NULL")
+        .selectExpr("*", f"row_number() OVER (PARTITION BY {owner} ORDER BY {name} DESC, {item}) AS place")
+        .where(f"place <= {lists.k}")
+        .drop("place")
+        for name in counts
+    ]
+    found = listed[0] if len(listed) == 1 else reduce(DataFrame.unionAll, listed).distinct()
+    return found.toArrow().select(schema.names).cast(schema).combine_chunks()
 
 
 # -- reading ---------------------------------------------------------------------------------------------

@@ -30,9 +30,9 @@ from sash.plan.nodes import AggregateCall
 from sash.plan.periodic import PeriodicAggregate
 from sash.sharing.groups import PaneTable
 from sash.spark.lanes import PassProgram, split
-from sash.spark.pane_files import write_panes
+from sash.spark.pane_files import short_lists, write_panes
 from sash.spark.pools import STREAM, in_pool
-from sash.spark.preparation import Interval, Jumps, RowNumbering, jumps, scaled
+from sash.spark.preparation import Interval, Jumps, RowNumbering, jumps, scaled, stamped_rows
 from sash.spark.sources import has_corrupt_column, limited, open_source, type_name
 from sash.spark.spark_faults import disk_full, file_of, first_line, is_disk_full, never_called_back
 from sash.spark.stored_rows import is_local, rows_to_keep
@@ -68,7 +68,8 @@ class Pipeline:
         self._query: StreamingQuery | None = None
         # By whether the pass is over numbered tuples.
         self._programs: dict[bool, tuple[tuple[PaneTable, ...], PassProgram]] = {}
-        self._numbering = RowNumbering(stream, frame.sparkSession, frame.schema)
+        stamped = stamped_rows(frame, 0) if stream.implicit else frame
+        self._numbering = RowNumbering(stream, frame.sparkSession, stamped.schema)
 
     @property
     def is_streaming(self) -> bool:
@@ -123,6 +124,9 @@ class Pipeline:
         finally:
             batch.sparkSession.catalog.dropTempView(self._view)
 
+    def stamped(self, batch: DataFrame, arrival: Micros) -> DataFrame:
+        return stamped_rows(batch, arrival)
+
     def write_panes(self, batch: DataFrame, table: PaneTable, place: Path) -> None:
         """Write a micro-batch's rows for a pane table as files, by Spark: a directory `_pane=END` for each pane."""
         view = f"_sash_{uuid.uuid4().hex}"
@@ -132,6 +136,10 @@ class Pipeline:
             write_panes(_run(batch.sparkSession, program), program, place)
         finally:
             batch.sparkSession.catalog.dropTempView(view)
+
+    def short_lists(self, paths: Sequence[Path], table: PaneTable) -> pa.Table:
+        """The short lists of the panes in such files, as stored rows."""
+        return short_lists(self.session, paths, table)
 
     def facts(self, result: pa.Table, tables: list[PaneTable]) -> BatchFacts:
         """The result of the pass, now or from the log, split by pane tables."""

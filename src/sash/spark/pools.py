@@ -69,13 +69,13 @@ def asking(session: SparkSession) -> Iterator[SparkSession]:
 
 @contextmanager
 def answering(session: SparkSession) -> Iterator[SparkSession]:
-    """The same for panes in the cluster; an execution that a micro-batch waits for has its own pool.
+    """The same for panes in the cluster; an execution has its own pool, even if a micro-batch waits for it.
 
     Otherwise the micro-batches of other streams would have to share their cores with it.
     """
     context = session.sparkContext
     before = context.getLocalProperty(_POOL)
-    context.setLocalProperty(_POOL, PANES if before == STREAM else QUESTIONS)
+    context.setLocalProperty(_POOL, PANES if before in (STREAM, PANES) else QUESTIONS)
     try:
         with _stoppable_jobs(session), _beside_active(session) as other:
             yield other

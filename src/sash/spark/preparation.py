@@ -7,6 +7,7 @@ MAX JUMP   Tuples that are too far ahead of all others are left out: a clock tha
 SHED       One tuple in k is kept, and what is added up of them is multiplied by k. Which ones are kept depends on
            their places in the micro-batch and on its number alone, so that Spark's second look sees the same ones.
            Where only the tuples of a condition are shed, the pass groups by the factor, too.
+ARRIVAL    Tuples without a timestamp of their own get that of their micro-batch, which its intent has.
 lookups    A left join adds the columns of tables: packets.port = port AND begin < ts <= end. A tuple finds at most one
            version; one that finds none is left out by the query's condition on `Lookup.name`.
 numbers    Tuples of row-based windows are numbered by timestamp, then by arrival, when the watermark has passed them:
@@ -27,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import broadcast, expr, lit, monotonically_increasing_id
 from pyspark.sql.types import LongType, StructField, StructType
 
-from sash.catalog import Stream
+from sash.catalog import ARRIVAL, Stream
 from sash.core.time import Micros
 from sash.core.versions import RowVersions
 from sash.panes.partials import SHED_COLUMN
@@ -104,6 +105,11 @@ class Interval:
 
     low: Micros | None
     high: Micros | None
+
+
+def stamped_rows(rows: DataFrame, arrival: Micros) -> DataFrame:
+    """The rows with the time of their arrival, behind their own columns."""
+    return rows.withColumn(ARRIVAL, expr(f"timestamp_micros({arrival})"))
 
 
 class RowNumbering:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from sash.sql.binding.binder import bind
 from sash.sql.binding.bound import BoundQuery, BoundSelect, BoundSet, relations_in
 from sash.sql.binding.changes import plan_changes
-from sash.sql.binding.narrowing import Link, SoughtValues
+from sash.sql.binding.narrowing import Link, SoughtRange, SoughtValues
 from sash.sql.binding.ordering import LeadingRows, OrderTerm, WindowOrder
 from sash.sql.binding.outputs import is_own
 from sash.sql.binding.panes import plan_panes
@@ -98,6 +98,7 @@ __all__ = [
     "ShowIndexes",
     "ShowQueries",
     "ShowTables",
+    "SoughtRange",
     "SoughtValues",
     "Statement",
     "StoredQuestion",

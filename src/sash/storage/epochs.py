@@ -6,7 +6,8 @@
 
 Recovery loads the snapshot and applies the entries again; the engine is deterministic, so that gives the state of the
 stream. Every SNAPSHOT_EVERY entries the whole state is written; files before the previous snapshot are removed. An
-intent stores the version of the catalog for a micro-batch, so that a replay after a crash sees the same queries.
+intent stores the version of the catalog for a micro-batch, and when it arrived, so that a replay after a crash sees the
+same queries and the same timestamps.
 
 Every file has a checksum, a table's in the manifest. Behind a damaged snapshot, recovery uses the one before it. A
 damaged last entry is taken back if Spark brings its micro-batch again. Any other damage is refused, by file name.
@@ -18,12 +19,13 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from sash.core.errors import CheckpointError
 from sash.core.events import report
+from sash.core.time import Micros
 from sash.storage.files import (
     Lasting,
     damaged,
@@ -48,9 +50,16 @@ _MANIFEST, _INTENT = "manifest.json", "intent.json"
 Record = dict[str, Any]
 
 
+class Intent(NamedTuple):
+    """The version of the catalog that a micro-batch sees, and the timestamp of its tuples if that is their arrival."""
+
+    version: int
+    arrival: Micros | None = None
+
+
 @dataclass(frozen=True)
 class Entry:
-    """`kind` is batch, heartbeat or end; `epoch` is Spark's micro-batch number (of the last batch, for the others)."""
+    """`kind` is batch, heartbeat, landing or end; `epoch` is Spark's number of the micro-batch, or the last one."""
 
     kind: str
     epoch: int
@@ -121,15 +130,15 @@ class EpochLog:
 
     # -- writing ---------------------------------------------------------------------------------------
 
-    def intend(self, epoch: int, version: int) -> int:
-        """The catalog version of a micro-batch: that of its first attempt, else the given one."""
+    def intend(self, epoch: int, intent: Intent) -> Intent:
+        """What a micro-batch sees: what its first attempt saw, else what is given."""
         path = self._path(_INTENT)
         if path.exists():
             before = self._read_facts(_INTENT, ("epoch", "version"))
             if before["epoch"] == epoch:
-                return int(before["version"])
-        write_facts(path, {"epoch": epoch, "version": version})
-        return version
+                return Intent(int(before["version"]), before.get("arrival"))
+        write_facts(path, {"epoch": epoch, **intent._asdict()})
+        return intent
 
     def append(self, entry: Entry) -> None:
         number = self._manifest["number"] + 1

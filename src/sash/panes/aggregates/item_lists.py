@@ -5,7 +5,7 @@ pair; this module then chooses among the pairs of each group.
 
 TOP(k, x), TOP(k, x, SUM(y))   the heaviest items of each group, ties broken by value
 HISTOGRAM(x)                   every item of each group with its count, in the order of the items
-FREQUENT(k, x)                 the items that are frequent for certain (thesis, algorithm 6; see `frequent`)
+FREQUENT(k, x)                 the items that are frequent for certain (thesis, algorithm 6; see `list_panes`)
 APPROX_TOP(k, x)               from one frequent items sketch per pane and group: the item is no key of the table
 """
 
@@ -32,12 +32,13 @@ from sash.panes.readers import (
     Columns,
     LoweredAggregate,
     SharedGroups,
+    SlicedColumns,
     lowered_column,
     places_of,
     shared_column,
     table_name,
 )
-from sash.panes.readings import Reading, WindowView, sub_window_of
+from sash.panes.readings import Reading, ShortLists, WindowView, sub_window_of
 from sash.panes.sketches import top_of
 from sash.plan.periodic import ItemRule, PeriodicAggregate
 
@@ -187,13 +188,7 @@ class Top(WeightedItems):
         (call,) = self.query.calls
         weights = column.take(pa.array(pairs + window * there.shape[1]))
         rows, bounds = self._rows(keys, pairs, {call.name: weights}), np.searchsorted(window, np.arange(len(there) + 1))
-        return [_slice(rows, int(first), int(last)) for first, last in pairwise(bounds)]
-
-
-def _slice(rows: Columns, first: int, last: int) -> Columns:
-    keys = {name: column.slice(first, last - first) for name, column in rows.keys.items()}
-    fields = {name: column.slice(first, last - first) for name, column in rows.fields.items()}
-    return Columns(keys, fields, last - first)
+        return [SlicedColumns(rows.keys, rows.fields, first, last - first) for first, last in pairwise(bounds.tolist())]
 
 
 def _sortable(column: pa.Array) -> NDArray[Any]:
@@ -221,11 +216,18 @@ class Frequent(ItemList):
     An item's count is the sum over the lists that name it, and is reported when it exceeds the threshold, the sum of
     the k-th counts: never a false positive. Sub-windows are gcd(WINDOW, SLIDE) of the query itself; if other queries
     have cut the panes finer, a sub-window's panes are merged before its list is made. Counts are lower bounds.
+
+    The list of a list is the list itself, so panes with the lists of sub-windows (`list_panes`) give the same answers
+    as panes with all counts. With a LAG between their ends, sub-windows are no panes.
     """
 
     @cached_property
     def reading(self) -> Reading:
-        return Reading(table_name(self.query), self.query.window, (self.presence,), sub_window_of(self.query.window))
+        table, window, length = table_name(self.query), self.query.window, sub_window_of(self.query.window)
+        assert self.rule.count is not None
+        rule = ShortLists(self.rule.count, self._places[-1], self.group, length)
+        lists = None if table.partition or window.lag % length else replace(table, lists=rule)
+        return Reading(table, window, (self.presence,), length, lists=lists)
 
     def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         assert self.rule.count is not None

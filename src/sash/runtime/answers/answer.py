@@ -9,6 +9,7 @@ read.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -106,19 +107,33 @@ class Answer:
     rows: int | None = None
 
     @classmethod
-    def pending(
-        cls, query: str, as_of: datetime, complete: bool, scheduled: bool, table: PendingTable, rows: int | None
-    ) -> Answer:
-        """An answer whose table is made when somebody looks at it."""
-        answer = cls.__new__(cls)
-        # Without `__dict__`, which would be one more object for Python's collector to look at.
-        _set(answer, "query", query)
-        _set(answer, "as_of", as_of)
-        _set(answer, "complete", complete)
-        _set(answer, "scheduled", scheduled)
-        _set(answer, "rows", rows)
-        _set(answer, "content", table)
-        return answer
+    def alike(
+        cls,
+        queries: Iterable[str],
+        kinds: Iterable[int],
+        contents: Sequence[tuple[bool, bool, pa.Table | PendingTable | None]],
+        as_of: datetime,
+        rows: int | None,
+    ) -> list[Answer]:
+        """Answers of some queries as of one time: `complete`, `scheduled` and the table are those of a query's kind.
+
+        A pending table is made when somebody looks at it. A query without a table has no answer.
+        """
+        answers, make = [], cls.__new__
+        for query, kind in zip(queries, kinds, strict=True):
+            complete, scheduled, content = contents[kind]
+            if content is None:
+                continue
+            answer = make(cls)
+            # Without `__dict__`, which would be one more object for Python's collector to look at.
+            _set(answer, "query", query)
+            _set(answer, "as_of", as_of)
+            _set(answer, "complete", complete)
+            _set(answer, "scheduled", scheduled)
+            _set(answer, "rows", rows)
+            _set(answer, "content" if isinstance(content, PendingTable) else "table", content)
+            answers.append(answer)
+        return answers
 
     if TYPE_CHECKING:
 

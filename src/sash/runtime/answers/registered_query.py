@@ -85,11 +85,13 @@ class AnswerMemory:
     def used(self) -> int:
         return self._used
 
-    def add(self, told: Iterable[tuple[deque[Answer], Answer]]) -> None:
-        """Remember answers, each given with the earlier answers of its query, oldest first."""
+    def add(self, told: Iterable[tuple[Outward, Answer]]) -> None:
+        """Remember answers, those of each query after its earlier ones."""
         holders = self._holders
         with self._lock:
-            for answers, answer in told:
+            for outward, answer in told:
+                outward.answered += 1
+                answers = outward.answers
                 if len(answers) == answers.maxlen:
                     self._release(answers.popleft())
                 answers.append(answer)
@@ -408,9 +410,7 @@ def deliver(told: Sequence[Delivery], *, by_plan: bool = False, again: bool = Fa
 def remember(told: Sequence[tuple[Outward, Answer]]) -> None:
     """Keep answers in the memory of their session."""
     if told:
-        told[0][0].memory.add([(outward.answers, answer) for outward, answer in told])
-    for outward, _ in told:
-        outward.answered += 1
+        told[0][0].memory.add(told)
 
 
 def fail_query(name: str, query: Query | None, why: str, *, reported: bool) -> None:

@@ -30,7 +30,7 @@ from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.settings import Settings
-from sash.runtime.stored.archive_feed import ArchiveFeed
+from sash.runtime.stored.archive_feed import ArchiveFeed, wanted_keys
 from sash.runtime.stored.stored_access import (
     by_then,
     common_time,
@@ -100,9 +100,10 @@ class QuestionsOnSpark:
     ) -> tuple[DataFrame, Micros | None]:
         """The rows of an archive that a question reads, and their time; the files stay until `held` ends."""
         feed = self.feed_of(reading.archive.name)
-        if reading.keys is None:
-            return held.enter_context(feed.scanning(spark))
-        rows, now = feed.probe(reading.keys.values)
+        wanted = None if reading.keys is None else wanted_keys(reading.keys, feed.archive.spec)
+        if wanted is None or not feed.fits(wanted):
+            return held.enter_context(feed.scanning(spark, wanted))
+        rows, now = feed.probe(wanted)
         return frame(spark, rows), now
 
 

@@ -154,7 +154,7 @@ class Questions:
             return None if runtime.is_between(compiled) else look_up(compiled, runtime)
 
         while (answer := self._isolation.taking(take)) is None:
-            # The thread that moves the groups on may be waiting for workers, which need the processor.
+            # The thread that moves the groups on needs the processor.
             time.sleep(_AGAIN)
             check_question()
         return answer
@@ -181,7 +181,7 @@ class Questions:
 
     def _explain_answer(self, question: CompiledQuery | StoredQuestion) -> str:
         if isinstance(question, StoredQuestion):
-            return explain_rows(question, self._indexes_of, lambda name: self._on_spark.feed_of(name).archive.facts())
+            return explain_rows(question, self._indexes_of, self._on_spark.feed_of)
         return self._explain_answers(question)
 
     def _indexes_of(self, stream: Stream) -> KeptIndexes | None:

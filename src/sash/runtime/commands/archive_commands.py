@@ -199,7 +199,7 @@ class ArchiveCommands:
             raise CqlError(str(error), statement.script, statement.name.span) from None
         wanted = statement.partitioning
         feed.repartition(
-            wanted.insertions, wanted.expiries, layout_of(wanted), None if wanted.is_auto else strategy_of(wanted)
+            wanted.insertions, wanted.expiries, wanted.layout, None if wanted.is_auto else strategy_of(wanted)
         )
 
     def drop(self, name: str) -> None:
@@ -344,7 +344,7 @@ class ArchiveCommands:
             _check_empty(directory)
             archive = Archive.create(
                 directory, declared.schema, declared.key, lifetime=declared.lifetime, every=declared.every,
-                g=partitioning.insertions, e=partitioning.expiries, layout=layout_of(partitioning),
+                g=partitioning.insertions, e=partitioning.expiries, layout=partitioning.layout,
                 strategy=None if partitioning.is_auto else strategy_of(partitioning),
             )  # fmt: skip
         return ArchiveFeed(declared, archive, self._spark)
@@ -391,10 +391,6 @@ def _check_empty(directory: Path) -> None:
     """Check that a directory is empty, or was left by a crash before there was a manifest."""
     if directory.exists() and (not directory.is_dir() or {path.name for path in directory.iterdir()} - set(OWN)):
         raise ArchiveError(f"{directory} is no archive and not empty; choose another directory with IN '..'")
-
-
-def layout_of(partitioning: Partitioning) -> str:
-    return "chronological" if partitioning.chronological else "round_robin"
 
 
 def strategy_of(partitioning: Partitioning) -> str:

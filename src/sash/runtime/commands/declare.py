@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.catalog import CLUSTER, MEMORY, Catalog, RegisteredQuery, Stream, one_in
+from sash.catalog import ARRIVAL, CLUSTER, MEMORY, Catalog, RegisteredQuery, Stream, one_in
 from sash.core.errors import CatalogError, CheckpointError, CqlError, SashError, nearest
 from sash.core.time import format_duration
 from sash.expr.row_predicates import row_predicate
@@ -37,6 +37,7 @@ _RESERVED = re.compile(
 )
 _MUST_MATCH = (
     "timestamp",
+    "implicit",
     "granule",
     "offset",
     "closed_left",
@@ -79,6 +80,12 @@ def declared_stream(statement: CreateStream, schema: pa.Schema) -> Stream:
 def checked(stream: Stream) -> Stream:
     """The stream with its timestamp column spelt as in the schema; CatalogError when it cannot work."""
     column = stream.column(stream.timestamp)
+    if column is None and stream.timestamp.lower() == ARRIVAL:
+        column = pa.field(ARRIVAL, pa.timestamp("us", "UTC"))
+        stream = replace(stream, schema=stream.schema.append(column), implicit=True)
+    if stream.implicit and (stream.delay or stream.max_jump is not None):
+        word = "DELAY" if stream.delay else "MAX JUMP"
+        raise CatalogError(f"stream '{stream.name}': tuples arrive in order, and {word} is for others; leave it out")
     if column is None:
         hint = nearest(stream.timestamp, stream.schema.names)
         raise CatalogError(f"stream '{stream.name}' has no column '{stream.timestamp}' for its TIMESTAMP{hint}")

@@ -10,7 +10,7 @@ from functools import partial
 
 from sash.catalog import RegisteredQuery
 from sash.core.changes import Changes
-from sash.core.errors import CheckpointError, NotSupportedError, QueryFailedError, SashError
+from sash.core.errors import CheckpointError, QueryFailedError, SashError
 from sash.core.events import report
 from sash.core.time import Micros
 from sash.core.window import RowWindow
@@ -61,6 +61,7 @@ class QueryCommands:
         # Queries whose lives have ended while their sinks were still behind.
         self._partings: list[threading.Thread] = []
         self.execution = checked_execution(shared.settings.execution)
+        shared.end_life = lambda name, serial: self._end_life(name, shared.handle(name, serial))
 
     def set_execution(self, strategy: str) -> None:
         """For continuous queries that are registered from now on."""
@@ -80,7 +81,8 @@ class QueryCommands:
             if routed.panes is not None:
                 handle, compiled = self._register_periodic(bound, routed.panes, wanted)
         if routed.changes is not None:
-            _refuse_periodic_options(select, wanted)
+            if wanted.synopsis is not None:
+                raise SashError("a continuous query has no synopsis; leave it out, or add SLIDE")
             self._continuous.prepare(routed.changes, self.execution, self._shared.lock)
             with self._shared.lock:
                 # The catalog may have changed meanwhile.
@@ -256,14 +258,18 @@ class QueryCommands:
 
         handles, serials = self._shared.handles, progress.serials
         found = [(handles.get(answer.query), answer) for answer in progress.answers]
-        deliver([(q, a) for q, a in found if q is not None and q.serial == serials.get(q.name)], again=delivered)
+        deliver([(q, a) for q, a in found if q is not None and q.serial == serials.get(a.query)], again=delivered)
         for name, why in progress.outcome.failed.items():
             fail_query(name, meant(name), why, reported=delivered)
         for name in progress.outcome.ended:
-            told = "query %(query)s has reached the end of its lifetime"
-            report(logger, logging.INFO, "query.ended", told, query=name)
-            if not delivered and meant(name) is not None:
-                self._drop(name, in_batch=True)
+            self._end_life(name, None if delivered else meant(name))
+
+    def _end_life(self, name: str, handle: Query | None) -> None:
+        """The LIFETIME of a query is over; it is dropped unless that was done before."""
+        told = "query %(query)s has reached the end of its lifetime"
+        report(logger, logging.INFO, "query.ended", told, query=name)
+        if handle is not None:
+            self._drop(name, in_batch=True)
 
     # -- sinks -----------------------------------------------------------------------------------------
 
@@ -305,14 +311,6 @@ class QueryCommands:
 
 def _is_periodic(stream: str, query: RegisteredQuery) -> bool:
     return not query.is_continuous and query.reads(stream)
-
-
-def _refuse_periodic_options(select: Select, wanted: RegisteredQuery) -> None:
-    """Only a periodic query has a LIFETIME and a synopsis."""
-    if wanted.lifetime is not None:
-        raise NotSupportedError("a LIFETIME of a continuous query", select.script, select.span)
-    if wanted.synopsis is not None:
-        raise SashError("a continuous query has no synopsis; leave it out, or add SLIDE")
 
 
 def _is_continuous(stream: str, query: RegisteredQuery) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,8 @@ class SessionParts:
     streams: dict[str, RunningStream] = field(default_factory=dict)
     handles: dict[str, Query] = field(default_factory=dict)
     tables: Tables = field(init=False)
+    # Drops a query, by name and serial number, whose LIFETIME is over.
+    end_life: Callable[[str, int], None] = field(init=False)
 
     def __post_init__(self) -> None:
         self.tables = Tables(self.catalog, self.history)

@@ -96,7 +96,7 @@ class StreamCommands:
         name = statement.name.lower()
         if name in self._restored:
             known = self._shared.catalog.stream(name)
-            stream = replace(declared_stream(statement, statement.schema or known.schema), serial=known.serial)
+            stream = replace(declared_stream(statement, statement.schema or known.source_schema), serial=known.serial)
             check_same(stream, known)
             frame = open_source(self._shared.spark, statement.source, stream.declared)
             self._shared.streams[name].redeclare(stream, Pipeline(stream, frame))

@@ -1,7 +1,7 @@
 """The continuous queries of a session: from their texts to running plans, and back to changes and views.
 
-A plan is chosen when its query is registered, by what is known of its streams then. The strategy and the measurements
-go into the catalog, so a restart compiles the same plan again and finds its state.
+A plan is chosen when its query is registered, by what is known of its streams then. The strategy, the measurements and
+whether the plan is evaluated lazily go into the catalog, so a restart compiles the same plan again and finds its state.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ import pyarrow as pa
 from sash.catalog import RegisteredQuery, Route
 from sash.core.changes import Changes
 from sash.core.errors import CheckpointError, SashError
-from sash.core.time import BEGINNING, Micros, format_duration, to_datetime
+from sash.core.time import BEGINNING, Micros, format_duration, multiple_at_or_after, to_datetime
 from sash.plan.choice import Choice, best_plans, considered
 from sash.plan.continuous import AUTO, Node, is_stream, sampling_of, streams_of
 from sash.plan.estimates import Statistics
+from sash.plan.lazy_joins import lazily
+from sash.plan.reach import complete_from, pane_of, reaches
+from sash.plan.rewrites import optimise
 from sash.plan.shared_joins import joined_aggregate
 from sash.runtime.answers.registered_query import Query
 from sash.runtime.compiler import as_select
@@ -34,6 +37,14 @@ from sash.sql import bind, plan_changes
 
 if TYPE_CHECKING:
     from sash.runtime.commands.session_state import SessionParts
+
+
+@dataclass(frozen=True)
+class LateBeginning:
+    """A query that begins with empty windows after its streams have begun. Its answers are complete from a time on, at
+    the earliest; None: never."""
+
+    complete_from: Micros | None
 
 
 @dataclass(frozen=True)
@@ -55,12 +66,13 @@ class PlanDecision:
     # Of an aggregate over a join: what its group keeps, and which queries are in another group, and why.
     group: JoinLayout | None = None
     apart: str | None = None
+    late: LateBeginning | None = None
 
 
 def unmeasured(written: Node, execution: str) -> PlanDecision:
     """What would be decided about a plan before any tuple has come."""
     known, way = Statistics(), route_plan(written, execution)
-    choice = KINDS[way].choose(written, known, execution)
+    choice = KINDS[way].choose(written, known, execution).evaluated(known)
     query = KINDS[way].of(written, known, choice.strategy, choice.plan)
     return PlanDecision(written, choice, known, execution, known, way, query, group=query.alone())
 
@@ -141,7 +153,9 @@ class ContinuousQueries:
         same = before if before and before.text == wanted.text else None
         decided = self._decide(written, wanted.execution, same)
         strategy = decided.choice.strategy
-        found = replace(decided.query, name=wanted.name, serial=wanted.serial, text=wanted.text)
+        found = replace(
+            decided.query, name=wanted.name, serial=wanted.serial, text=wanted.text, lifetime=wanted.lifetime
+        )
         kept = same is not None and same.execution == strategy
         found = replace(found, state=same.state if same is not None and kept else self._state_of(found))
         query = replace(
@@ -153,6 +167,7 @@ class ContinuousQueries:
             measurements=decided.statistics.measurements,
             state=found.state,
             route=decided.route,
+            lazy=decided.choice.is_lazy,
         )
         self._compiled[query], self._written[query] = found, decided.written
         return query
@@ -174,12 +189,27 @@ class ContinuousQueries:
         decided = self._decide(written, execution)
         query, states = decided.query, self._states(decided.query)
         if not isinstance(query, JoinQuery):
-            return replace(decided, mates=tuple(name for state in states for name in self._those_of(state)))
+            mates = tuple(name for state in states for name in self._those_of(state))
+            return replace(decided, mates=mates, late=None if mates else self._late(written))
         for state in states:
             layout = self._plans.layout_with(state, query)
             if layout is not None:
                 return replace(decided, group=layout, mates=self._those_of(state))
-        return replace(decided, group=query.alone(), apart=self._why_apart(query))
+        return replace(decided, group=query.alone(), apart=self._why_apart(query), late=self._late(written))
+
+    def _late(self, written: Node) -> LateBeginning | None:
+        """What a query misses that shares nothing with others; None if all its tuples are still to come."""
+        sampling = sampling_of(written)
+        if sampling is None:
+            return None
+        latest = {name.lower(): self._shared.running(name).runtime.latest for name in streams_of(written)}
+        reached = {name: time for name, time in latest.items() if time is not None}
+        if len(reached) < len(latest):
+            return None
+        pane = pane_of(written, sampling.slide)
+        since = {name: multiple_at_or_after(time, pane, sampling.offset) for name, time in reached.items()}
+        found = complete_from(reaches(written), since, ())
+        return LateBeginning(None if found is None else sampling.next_multiple(found))
 
     def _those_of(self, state: str) -> tuple[str, ...]:
         return tuple(other.name for other in self._by_state.get(state, {}).values())
@@ -204,6 +234,7 @@ class ContinuousQueries:
         known = current if like is None else Statistics.of(like.measurements)
         prepared = (plans for of, by, plans in list(self._prepared) if of == written and by == known)
         choice = kind.choose(written, known, execution if like is None else like.execution, next(prepared, None))
+        choice = choice.evaluated(known, None if like is None else like.lazy)
         query = kind.of(written, known, choice.strategy, choice.plan)
         name = None if like is None else like.name
         return PlanDecision(written, choice, known, execution, current, way, query, name)
@@ -249,8 +280,11 @@ class ContinuousQueries:
         if query not in self._compiled:
             written = plan_changes(bind(as_select(query.text), self._catalog))
             known = Statistics.of(query.measurements)
-            found = KINDS[query.route].of(written, known, query.execution)
-            found = replace(found, name=query.name, serial=query.serial, text=query.text, state=query.state)
+            plan = lazily(optimise(written, known, query.execution)) if query.lazy else None
+            found = KINDS[query.route].of(written, known, query.execution, plan)
+            found = replace(
+                found, name=query.name, serial=query.serial, text=query.text, state=query.state, lifetime=query.lifetime
+            )
             if _digest_of(query.state) != found.digest:
                 raise CheckpointError(
                     f"what is stored for query '{query.name}' is of another plan than this version of Sash makes of "

@@ -275,7 +275,7 @@ class JoinGroup:
         answers = list(self._found({name for each in executions for name in each.members}, end))
         if answers:
             took = time.perf_counter() - started
-            self.timeline.note(executions, to_datetime(end), took, (each.query for each in answers))
+            self.timeline.note(executions, to_datetime(end), took, [[each.query for each in answers]])
         yield from answers
 
     def _found(self, due: set[str], end: Micros) -> Iterator[JoinAnswer]:

@@ -319,6 +319,8 @@ class JoinRuntime(PlanRuntime):
         failed, told = set(self._group.failed), list[Delivery]()
         for each in answers:
             serial = int(each.query)
+            if progress.is_over(serial, each.as_of):
+                continue
             self._last[serial] = each.table
             handle = None if delivered is None else self._place.handle(self._members[serial])
             if handle is not None:

@@ -82,6 +82,10 @@ class PlanReader:
         self._shared = shared
         self._sampler = None if sampling_of(query.plan) is None else Sampler(query.plan)
 
+    @property
+    def lifetime(self) -> Micros | None:
+        return self._query.lifetime
+
     def take(self, changes: Changes, instants: EpochInstants) -> list[Delivery]:
         """The answers of an epoch: its changes as one table, or an answer at each multiple of SLIDE."""
         if self._sampler is None:
@@ -102,3 +106,7 @@ class PlanReader:
 
     def fail(self, why: str, *, reported: bool) -> None:
         fail_query(self._query.name, self._shared.handle(self._query.name, self._query.serial), why, reported=reported)
+
+    def end(self) -> None:
+        """Drop the query: its life is over."""
+        self._shared.end_life(self._query.name, self._query.serial)

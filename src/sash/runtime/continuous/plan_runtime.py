@@ -28,7 +28,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -99,6 +99,7 @@ class ContinuousQuery:
     serial: int = 0
     text: str = ""
     state: str = ""
+    lifetime: Micros | None = None
 
     # The prefix of this kind's directories.
     prefix: ClassVar[str] = ""
@@ -169,13 +170,18 @@ class EpochInstants:
 
 
 class ChangeListener(Protocol):
-    """A query that has the plan."""
+    """A query that has the plan. `lifetime` is how long the query lives, in event time; None: until it is dropped."""
+
+    @property
+    def lifetime(self) -> Micros | None: ...
 
     def take(self, changes: Changes, instants: EpochInstants) -> list[Delivery]: ...
 
     def answer(self, as_of: Micros, table: pa.Table, *, complete: bool) -> list[Delivery]: ...
 
     def fail(self, why: str, *, reported: bool) -> None: ...
+
+    def end(self) -> None: ...
 
 
 def columns_of_tables(plan: Node) -> dict[str, list[str]]:
@@ -432,8 +438,41 @@ class PlanRuntime:
             sync_directory(self._directory)
         after.low = high
         self._count_late(outcome.late, after)
+        self._note_lives(after)
         self._tell_and_commit(outcome, self._instants(before.low, after), after)
         self._remove_files(before, after)
+        self._end_lives()
+
+    # -- lives -----------------------------------------------------------------------------------------
+
+    def _note_lives(self, after: PlanProgress) -> None:
+        """A life begins at the plan's time when the query comes, or with the first tuple."""
+        begin = after.begins if self._progress.low == BEGINNING else self.now
+        if begin is None or after.low == BEGINNING:
+            return
+        present = self._present()
+        for serial, reader in present.items():
+            if reader.lifetime is not None:
+                after.lives.setdefault(str(serial), begin + reader.lifetime)
+        # Queries that were dropped have no end to be remembered.
+        after.lives = {serial: end for serial, end in after.lives.items() if int(serial) in present or end >= after.low}
+
+    def _end_lives(self) -> None:
+        """Drop the queries whose lives are over. If that breaks off, the next epoch does it."""
+        for serial, reader in self._present().items():
+            if self._progress.is_over(serial, self.now + 1):
+                reader.end()
+
+    def _alive(
+        self, readers: Mapping[int, ChangeListener], changes: Changes, instants: EpochInstants, progress: PlanProgress
+    ) -> Iterator[Delivery]:
+        """The answers of some queries for an epoch, each up to the end of the query's life."""
+        for serial, reader in readers.items():
+            end = progress.lives.get(str(serial), instants.now)
+            if instants.low is None or end >= instants.now:
+                yield from reader.take(changes, instants)
+            elif end >= instants.low:
+                yield from reader.take(changes.where(changes.ts <= end), replace(instants, now=end))
 
     def _check_size(self, outcome: EpochOutcome, now: Micros) -> None:
         """Check the limits before any query gets the epoch; the answer is counted only if it may be too large."""
@@ -477,7 +516,7 @@ class PlanRuntime:
                     after.answered = sorted(told if has_answered else self._told(self._progress) & told)
                     self._commit(after, changes)
                     return
-            deliver([each for reader in untold.values() for each in reader.take(changes, instants)], by_plan=True)
+            deliver(list(self._alive(untold, changes, instants, after)), by_plan=True)
             told.update(untold)
 
     def _count_late(self, late: tuple[int, ...], after: PlanProgress) -> None:
@@ -563,9 +602,8 @@ class PlanRuntime:
             self._remind(serials, rows, EpochInstants(None, self.now))
 
     def _remind(self, serials: Iterable[int], changes: Changes, instants: EpochInstants) -> None:
-        for serial in serials:
-            if serial in self._readers:
-                deliver(self._readers[serial].take(changes, instants), again=True)
+        readers = {serial: self._readers[serial] for serial in serials if serial in self._readers}
+        deliver(list(self._alive(readers, changes, instants, self._progress)), again=True)
 
     def _remove_files(self, before: PlanProgress | None, after: PlanProgress) -> None:
         """Remove state files that no manifest names: those of expired chunks, and those that a crash left."""

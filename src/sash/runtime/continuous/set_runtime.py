@@ -93,6 +93,7 @@ class SetRuntime(PlanRuntime):
         self._check_values(counts)
         after.low = self._reached(after)
         self._count_late(late, after)
+        self._note_lives(after)
         self._is_whole = False
         readers = self._present()
         told = self._told(self._progress)
@@ -101,6 +102,7 @@ class SetRuntime(PlanRuntime):
         with self._state:
             self._commit(after, Changes.none(self.plan.schema), counts)
         self._is_whole = True
+        self._end_lives()
 
     def _check_values(self, counts: pa.Table | None) -> None:
         rows = self._sets.rows + (0 if counts is None else len(counts))
@@ -156,7 +158,7 @@ class SetRuntime(PlanRuntime):
             self._last = table
             complete, is_told, has_answered = known is not None and as_of >= known, empty.tells(table.num_rows), True
             for serial, reader in readers.items():
-                if is_told or serial in new:
+                if (is_told or serial in new) and not progress.is_over(serial, as_of):
                     told += reader.answer(as_of, table, complete=complete)
         deliver(told, by_plan=True, again=delivered)
         return has_answered

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from sash.catalog import CLUSTER, Stream
 from sash.core.time import format_duration
-from sash.core.window import Window
+from sash.core.window import LandmarkWindow, Window
 from sash.panes.filters import FilterKey
 from sash.panes.partials import Partial
 from sash.panes.readings import TableName
@@ -72,12 +72,12 @@ def schedule_all(trial: StreamRuntime) -> None:
 
 
 def _tables(query: CompiledQuery) -> set[TableName]:
-    return {reading.table for reading in query.readings}
+    return {table for reading in query.readings for table in (reading.table, reading.lists) if table is not None}
 
 
 def _linked(query: CompiledQuery, registered: Iterable[CompiledQuery]) -> set[TableName]:
     """The tables that a query reads, and those that other queries read together with them."""
-    found, several = _tables(query), [tables for each in registered if len(tables := _tables(each)) > 1]
+    found, several = _tables(query), [_tables(each) for each in registered if len(each.readings) > 1]
     while more := [tables for tables in several if not tables.isdisjoint(found) and not tables <= found]:
         found = found.union(*more)
     return found
@@ -90,6 +90,8 @@ def explain(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind | None
     """
     lines = ["Plan", *(f"  {'  ' * depth}{node.describe()}" for depth, node in tree(query.plan))]
     stream = runtime.stream
+    if stream.implicit:
+        lines.append(f"Time: of arrival, one for each micro-batch, in the column {stream.timestamp}")
     if stream.shed is not None:
         lines.append(_shed_line(stream))
     if query.slide is None:
@@ -97,7 +99,9 @@ def explain(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind | None
     active = runtime.active[query.name]
     home = runtime.groups[active.home.name]
     for site in [_Site(active, runtime.groups[group.name]) for group in active.groups]:
-        lines += _table_lines(site, stream)
+        lines += _table_lines(site, runtime)
+        if runtime.flies and site.choice.kind == CLUSTER_PANES:
+            lines.append("  live, slides do not wait for the job")
         if site.group.label in runtime.unreduced:
             part = f"{runtime.unreduced[site.group.label]:.0%}"
             lines.append(f"  note: these groups are {part} of the tuples; panes save little")
@@ -134,6 +138,8 @@ class _Site:
     def choice(self) -> SynopsisChoice:
         """The synopsis that answers the query here, and why."""
         group, query = self.group, self.active.compiled
+        if group.list_panes is not None and query.synopsis in (None, CLUSTER_PANES):
+            return SynopsisChoice(group.choices.place(self.own[0].stored, group.panes).kind, "")
         if query.synopsis is not None and (group.name.keys or query.synopsis != CLUSTER_PANES):
             return SynopsisChoice(query.synopsis, "the query asks for it")
         if group.in_cluster:
@@ -141,7 +147,7 @@ class _Site:
         if group.wants_cluster:
             insisting = [name for name, bound in self.others if bound.synopsis == CLUSTER_PANES]
             return SynopsisChoice(CLUSTER_PANES, f"{_names(list(dict.fromkeys(insisting)))} says STORED IN CLUSTER")
-        kind, chosen = group.choices.kind_for(self.own[0].stored, group.panes), group.choices.choice
+        kind, chosen = group.choices.place(self.own[0].stored, group.panes).kind, group.choices.choice
         return chosen if kind == chosen.kind else SynopsisChoice(kind, "no other synopsis answers such windows")
 
 
@@ -172,17 +178,18 @@ def _begin_too_late(query: CompiledQuery, runtime: StreamRuntime) -> bool:
 
 def _what_panes_lack(query: CompiledQuery, name: TableName, runtime: StreamRuntime) -> str | None:
     group, where = runtime.groups.get(name), f"{runtime.stream.name} by {name.label}"
-    asked = [(reading, needs) for reading, needs in zip(query.readings, query.needs, strict=True)
-             if reading.table == name]  # fmt: skip
-    lacking = [reading for reading, needs in asked if group is None or group.offer(reading, None, needs) is None]
+    asked = [(number, reading) for number, reading in enumerate(query.readings) if reading.table == name]
+    lacking = [reading for number, reading in asked if group is None or group.offer(query, number) is None]
     stored: Container[Partial] = () if group is None else group.members.partials
     if missing := [p for reading in lacking for p in reading.partials if p not in stored]:
         return f"no registered query over {where} keeps {', '.join(map(_partial_text, dict.fromkeys(missing)))}"
     assert group is not None
     bounded = [bound.reading.window for bound in group.members.readers.values() if not bound.reading.window.unbounded]
     reach, pane = max((window.reach for window in bounded), default=0), group.clock.length
-    for window in (reading.window for reading, _ in asked):
+    for window in (reading.window for _, reading in asked):
         beyond = not group.members.keeps_history if window.unbounded else window.reach > reach
+        if isinstance(window, LandmarkWindow) and group.clock.has_closed:
+            beyond = not group.keeps(window, group.clock.position)
         if beyond or window.resolution % pane:
             return f"pane table {where} keeps {_extent(group, reach)} in panes of {_extent(group, pane)}"
     return None
@@ -212,15 +219,34 @@ def _sliding_lines(way: RowsBehind) -> list[str]:
     return ["  if a sub-window that was read leaves the window: taken back"]
 
 
-def _table_lines(site: _Site, stream: Stream) -> list[str]:
-    group = site.group
+def _table_lines(site: _Site, runtime: StreamRuntime) -> list[str]:
+    group, stream = site.group, runtime.stream
     how = "one pass over the numbered tuples" if group.by_rows else "one pass on Spark"
     pane = _extent(group, group.clock.length)
     lines = [f"Pane table {stream.name} by {group.label}: panes of {pane}, {how}"]
     for bound in site.own:
         lines += _partial_lines(site, bound)
+        if bound.reading.sub_window is not None:
+            lines += _list_lines(site, bound, bound.reading.sub_window, runtime)
     # Several readings of a query may need the same partials.
     return [*dict.fromkeys(lines), *_synopsis_lines(site)]
+
+
+def _list_lines(site: _Site, bound: BoundReading, sub_window: int, runtime: StreamRuntime) -> list[str]:
+    """FREQUENT: how many pairs it keeps, where the counts of open sub-windows wait, and delta."""
+    window, group, panes = bound.reading.window, site.group, site.group.list_panes
+    if panes is None:
+        why = runtime.why_counted(site.active.compiled) or "other queries read them as far back"
+        return [f"  the counts of all items are kept, not short lists: {why}"]
+    each = " for each group" if panes.lists.group else ""
+    away = group.in_cluster or group.wants_cluster or (runtime.may_move and group.belongs_there)
+    waits = "in files in the cluster" if away else "in this process"
+    pairs = panes.lists.k * (window.length // sub_window)
+    lines = [f"  at most {pairs} pairs in the window{each}; the counts of an open sub-window wait {waits}"]
+    if group.clock.has_closed:
+        delta = panes.delta(bound.reading.partials[0], window, group.clock.position)
+        lines.append(f"  delta is {delta} now: an item on no list occurs that often at most, a reported one more often")
+    return lines
 
 
 def _partial_lines(site: _Site, bound: BoundReading) -> list[str]:
@@ -244,11 +270,16 @@ def _synopsis_lines(site: _Site) -> list[str]:
     choice = site.choice
     if site.group.name.partition:
         return [f"Synopsis: single rows, the last {site.panes} of each partition"]
-    history = ", older ones merged for UNBOUNDED" if site.group.members.keeps_history else ""
+    merged = ["UNBOUNDED"] if site.group.members.keeps_everything else []
+    merged += sorted(window.extent for window in site.group.members.landmarks)
+    history = f", older ones merged for {_names(merged)}" if merged else ""
     lines = [f"Synopsis: {_SYNOPSES[choice.kind].format(panes=site.panes, history=history)}"]
     lines += [f"  because {choice.reason}"] if choice.reason else []
     scanned = synopsis_kind(choice.kind) in SCANNED
     together = "in one scan" if scanned else "looked up together where windows are equal"
+    if (lengths := len(site.own[0].reading.window.parts)) > 1:
+        how = "in one scan as far as the longest" if scanned else "looked up one by one"
+        lines.append(f"  {lengths} lengths, {how}")
     lines.append(f"  read by {_names(site.mates)} too, {together}" if site.mates else "  its only reader")
     return [*lines, *_filter_lines(site)]
 
@@ -353,7 +384,7 @@ def _plan_lines(home: PaneGroup, group: str, mine: int) -> list[str]:
 
 def _cost_text(active: ActiveQuery, home: PaneGroup, same: Sequence[ActiveQuery]) -> str:
     own = [_cost_length(window) for window in active.compiled.windows]
-    kind, pane = home.choices.kind_for(active.readings[0].stored, home.panes), home.clock.length
+    kind, pane = home.choices.place(active.readings[0].stored, home.panes).kind, home.clock.length
     if kind != "basic":
         probes = sum(lookup_cost(kind, length // pane) for length in own)
         return f"about {probes:.0f} pane values per group"

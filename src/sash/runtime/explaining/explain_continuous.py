@@ -9,9 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from sash.core.changes import UpdatePattern
-from sash.core.time import format_duration
-from sash.plan.continuous import AUTO, NT, UPA, Node, inputs, is_stream, path_below, sampling_of, streams_of, windows
+from sash.core.time import format_duration, to_datetime
+from sash.plan.continuous import (
+    AUTO,
+    NT,
+    UPA,
+    Distinct,
+    Node,
+    inputs,
+    is_stream,
+    path_below,
+    sampling_of,
+    streams_of,
+    windows,
+)
 from sash.plan.costs import cost, costs_by_kind
+from sash.plan.lazy_joins import eagerly, evaluation_of
 from sash.plan.set_windows import Side, WindowedSet
 from sash.plan.shared_joins import joined_aggregate
 from sash.plan.stages import EVERYWHERE, StagePlan, Target, stages
@@ -84,12 +97,14 @@ def explain_continuous(decision: PlanDecision) -> str:
     if decision.group is not None:
         joins = explain_joins(decision.group.plan, decision.current, strategy)
         shared = [*_from_synopses(decision, decision.group), *explain_plan(decision.group.plan)[1:]]
-        return "\n".join([_title(plan), *shared, *joins])
+        return "\n".join([_title(plan), *shared, *joins, *_beginning(decision)])
     if isinstance(decision.query, SetQuery):
-        return "\n".join([_title(decision.written), *explain_sets(decision.query.asked, decision.mates)])
+        sets = explain_sets(decision.query.asked, decision.mates)
+        return "\n".join([_title(decision.written), *sets, *_beginning(decision)])
     joins = explain_joins(plan, decision.current, strategy)
     own = _own_join(decision)
-    return "\n".join([*explain_plan(plan), *_rewriting(decision), *own, *joins, *_execution(decision)])
+    why = [*_rewriting(decision), *_evaluation(decision), *own, *joins, *_execution(decision), *_beginning(decision)]
+    return "\n".join([*explain_plan(plan), *why])
 
 
 def explain_plan(plan: Node) -> list[str]:
@@ -112,9 +127,15 @@ def _tree(node: Node, path: str, depth: int, exchanges: dict[str, str]) -> Itera
 
 
 def _growth(plan: Node) -> list[str]:
-    if is_stream(plan) or plan.pattern is not UpdatePattern.MONOTONIC:
+    if is_stream(plan) or plan.pattern is not UpdatePattern.MONOTONIC or not _has_endless_rows(plan):
         return []
     return ["View: grows for ever, because no result expires; Istream(..) has the results without a view"]
+
+
+def _has_endless_rows(node: Node) -> bool:
+    """Whether it has more and more rows; Distinct is over finitely many values where it is over a whole stream."""
+    below = inputs(node)
+    return not isinstance(node, Distinct) and (not below or any(map(_has_endless_rows, below)))
 
 
 # -- aggregates over a join ----------------------------------------------------------------------------------
@@ -148,16 +169,39 @@ def _own_join(decision: PlanDecision) -> list[str]:
     return [f"One join for this query alone: SET EXECUTION {decision.execution} gives it its own plan"]
 
 
+def _beginning(decision: PlanDecision) -> list[str]:
+    """When a query that comes after its streams' first tuples has seen enough."""
+    if decision.late is None:
+        return []
+    known = decision.late.complete_from
+    when = "never complete" if known is None else f"complete as of {to_datetime(known).isoformat()} at the earliest"
+    return [f"Begins with empty windows, because its streams have begun: {when}"]
+
+
 # -- what was chosen, and why -----------------------------------------------------------------------------
 
 
 def _rewriting(decision: PlanDecision) -> list[str]:
     """What the optimiser's change of the plan gains."""
     chosen = decision.choice
-    if chosen.plan == decision.written:
+    if eagerly(chosen.plan) == decision.written:
         return []
     before = cost(decision.written, decision.statistics, chosen.strategy)
     return [f"Rewritten: {_ms(chosen.prices[chosen.strategy])} per second expected, {_ms(before)} as written"]
+
+
+def _evaluation(decision: PlanDecision) -> list[str]:
+    """Whether a join under SLIDE is computed at the multiples alone, and what the other way would cost."""
+    prices, lazy = decision.choice.evaluations, evaluation_of(decision.choice.plan)
+    if prices is None:
+        return []
+    like = "" if decision.like is None else f", as query '{decision.like}'"
+    if lazy is None:
+        costs = f"{_ms(prices.eager)} per second expected, {_ms(prices.lazy)} at the multiples alone"
+        return [f"Evaluated by every micro-batch{like}: {costs}"]
+    algorithm = f"algorithm {5 if lazy.restores else 4} of the thesis"
+    costs = f"{_ms(prices.lazy)} per second expected, {_ms(prices.eager)} by every micro-batch"
+    return [f"Evaluated at the multiples alone ({algorithm}){like}: {costs}"]
 
 
 def _execution(decision: PlanDecision) -> list[str]:

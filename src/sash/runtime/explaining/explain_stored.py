@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from sash.archive import Facts
 from sash.catalog import CLUSTER
 from sash.core.time import format_duration
+from sash.runtime.stored.archive_feed import ArchiveFeed, wanted_keys
 from sash.runtime.stored.stored_access import (
     Access,
     ByOrder,
@@ -24,13 +25,15 @@ from sash.sql import ArchiveReading, Link, StoredQuestion, StoredReading, Window
 def explain_rows(
     question: StoredQuestion,
     indexes_of: IndexesOf = lambda stream: None,
-    facts_of: Callable[[str], Facts] | None = None,
+    feed_of: Callable[[str], ArchiveFeed] | None = None,
 ) -> str:
-    """`facts_of` gives the facts of an archive that exists already."""
-    return "\n".join(_lines(question, indexes_of, facts_of))
+    """`feed_of` gives an archive that exists already."""
+    return "\n".join(_lines(question, indexes_of, feed_of))
 
 
-def _lines(question: StoredQuestion, indexes_of: IndexesOf, facts_of: Callable[[str], Facts] | None) -> Iterator[str]:
+def _lines(
+    question: StoredQuestion, indexes_of: IndexesOf, feed_of: Callable[[str], ArchiveFeed] | None
+) -> Iterator[str]:
     if question.windows:
         yield "One-time: by Spark SQL over the stored rows, as of the newest closed sub-window"
     else:
@@ -44,18 +47,26 @@ def _lines(question: StoredQuestion, indexes_of: IndexesOf, facts_of: Callable[[
     for view, table in question.tables.items():
         yield f"  {view}: table {table.name}"
     for view, archived in question.archives.items():
-        yield f"  {view}: archive {archived.archive.name}, {_archived(archived)}"
-        if facts_of is not None:
-            yield f"    {_facts(facts_of(archived.archive.name))}"
+        feed = None if feed_of is None else feed_of(archived.archive.name)
+        yield f"  {view}: archive {archived.archive.name}, {_archived(archived, feed)}"
+        if feed is not None:
+            yield f"    {_facts(feed.archive.facts())}"
     placed = [way.sorting.sql for way in access.values() if isinstance(way, ByPlace)]
     yield f"  {placed[0] if placed else question.sql}"
 
 
-def _archived(reading: ArchiveReading) -> str:
+def _archived(reading: ArchiveReading, feed: ArchiveFeed | None) -> str:
     key = reading.archive.key
     if reading.keys is None:
-        return f"scanned; {key} = .. or {key} IN (..) would probe it"
-    return f"probed: {reading.keys}, in the row groups that may have it"
+        return f"scanned; {key} = .., {key} IN (..) or {key} BETWEEN .. would probe it"
+    if feed is None:
+        return f"probed: {reading.keys}, in the row groups that may have it"
+    wanted = wanted_keys(reading.keys, feed.archive.spec)
+    size = feed.archive.probe_size(wanted)
+    place = f"{size.row_groups:,} of {size.of_row_groups:,} row groups, {size.files:,} of {size.of_files:,} files"
+    if feed.fits(wanted):
+        return f"probed: {reading.keys}, in {place}"
+    return f"{reading.keys}: in {place}, {size.bytes:,} bytes: Spark reads these files"
 
 
 def _facts(facts: Facts) -> str:

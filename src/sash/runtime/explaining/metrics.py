@@ -40,7 +40,6 @@ _COUNTERS = {
     "joint_cost": "Pane values that executions combined, by the cost model",
     "separate_cost": "Pane values that they would have combined one by one, by the cost model",
     "beside_slides": "Executions during which their window slid",
-    "restarts": "Executions begun again because their window had slid",
     "answers": "Answers given",
     "answers_forgotten": "Answers given up for want of memory",
     "subscriber_errors": "Calls of subscribers that raised",

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sash.catalog import Catalog
 from sash.core.errors import CatalogError, nearest
 from sash.core.time import SECOND, format_duration, to_datetime
-from sash.core.window import Window
+from sash.core.window import TimeWindow, Window
 from sash.isolation import Isolation
 from sash.panes.partials import Partial
 from sash.runtime.answers.registered_query import Query
@@ -239,7 +239,7 @@ def _separate_rows(group: PaneGroup) -> int:
         if part not in seen:
             left -= group.panes.closed_rows
             seen[part] = group.panes.last_seen(part) if left >= 0 else _NOTHING
-        for window in active.compiled.windows:
+        for window in [each for windows in active.compiled.windows for each in windows.parts]:
             if (part, window) not in known:
                 known[part, window] = open_rows(seen[part], window, now)
             rows += 0 if covered is not None and covered.subtracted else known[part, window]
@@ -300,7 +300,9 @@ def _length(window: Window, extent: Callable[[int], str]) -> str:
     >>> _length(Window(600, lag=60), lambda length: f"{length} rows")
     '600 rows, 60 rows ago'
     """
-    length = "unbounded" if window.unbounded else extent(window.length)
+    length = extent(window.length)
+    if isinstance(window, TimeWindow) and (window.unbounded or len(window.parts) > 1):
+        length = window.extent.lower()
     return f"{length}, {extent(window.lag)} ago" if window.lag else length
 
 
@@ -314,7 +316,6 @@ def _execution_statistics(groups: list[GroupStatistics]) -> dict[str, Any]:
         "joint_executions": sum(g.joint_executions for g in groups),
         "refreshes": sum(g.refreshes for g in groups),
         "beside_slides": sum(g.beside_slides for g in groups),
-        "restarts": sum(g.restarts for g in groups),
     }
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sash.core.changes import EmptyOnce
 from sash.core.time import Micros
-from sash.core.window import Window
+from sash.core.window import LandmarkWindow, Window
 from sash.panes.covered import CoveredPredicate
 from sash.panes.pane_store import AnswerPart, PaneStore
 from sash.panes.partials import Partial
@@ -32,24 +32,36 @@ if TYPE_CHECKING:
 class BoundReading:
     """A reading in its group.
 
-    `synopsis` is the kind that the user has set. From `valid_from` on all tuples that the reading needs are in panes
-    that it can use. `covered`: its partials are combined from those of other predicates (SS4).
+    It is the query's reading of this number. From `valid_from` on all tuples that the reading needs are in panes that
+    it can use. `covered`: its partials are combined from those of other predicates (SS4).
 
-    `needs` are the reading's aggregates, and `sharing` is what the rules decided about them when the reading came.
+    `sharing` is what the rules decided about the reading's aggregates when the reading came.
     """
 
-    reading: Reading
+    query: CompiledQuery
+    number: int
     group: PaneGroup
-    synopsis: str | None = None
+    reading: Reading = field(init=False)
     valid_from: int | None = None
-    needs: tuple[Need, ...] = ()
     sharing: StateSharing = UNSHARED
     covered: CoveredPredicate | None = field(init=False, default=None)
     # The reading of stored partials: its own, or those that cover them.
     stored: Reading = field(init=False)
 
     def __post_init__(self) -> None:
+        reading = self.query.readings[self.number]
+        # A group of short lists is another table than the reading's own.
+        self.reading = reading if reading.table is self.group.name else replace(reading, table=self.group.name)
         self.share(self.sharing)
+
+    @property
+    def synopsis(self) -> str | None:
+        """The kind that the user has set."""
+        return self.query.synopsis
+
+    def needs(self) -> tuple[Need, ...]:
+        """The reading's aggregates, in the words of the rules."""
+        return self.query.needs[self.number]
 
     def share(self, sharing: StateSharing) -> None:
         """Use the partials that the rules have chosen."""
@@ -60,7 +72,7 @@ class BoundReading:
         """Use a cover, or none, whatever was decided before."""
         if covered != self.covered:
             decisions = tuple((text, Decision("SS4", covered is not None, why)) for text, _ in self.sharing.decisions)
-            self.share(StateSharing(covered, why, covered is not None, decisions))
+            self.share(StateSharing(covered, why, covered is not None, lambda: decisions))
 
     def is_cut(self, now: int) -> bool:
         """Whether an edge of its windows lies inside a stored pane: such windows cannot be answered."""
@@ -104,18 +116,11 @@ class ActiveQuery:
                     self._parts.append((bound.group, leaf, AnswerPart(finisher, reader, bound.covered)))
         return self._parts
 
-    def note_answer(self, as_of: int, now: int, pane: int) -> None:
-        """Count an answer as of a time: it is late by the updates beyond SLIDE since the last answer (thesis 8.5.1).
-
-        A resting query is not late when it wakes.
-        """
-        assert self.compiled.slide is not None
-        if self.compiled.exactly:
-            late = now - as_of
-        else:
-            late = 0 if self.answered is None or self.empty.rests else as_of - self.answered - self.compiled.slide
-        self.lateness += max(0, late) // pane
-        self.answered = as_of
+    @property
+    def has_told_all(self) -> bool:
+        """Whether its windows end at fixed times, and its last answer covers them."""
+        until = self.compiled.until
+        return until is not None and self.answered is not None and self.answered >= until
 
     @property
     def home(self) -> PaneGroup:
@@ -126,6 +131,14 @@ class ActiveQuery:
         if not first.group.is_complete(first, now):
             return False
         return not others or all(bound.group.is_complete(bound, now) for bound in others)
+
+    def is_silent(self, as_of: int) -> bool:
+        """Whether all its windows are empty."""
+        return all(bound.is_empty(as_of) for bound in self.readings)
+
+    @property
+    def reads_cluster(self) -> bool:
+        return any(bound.group.cluster_panes is not None for bound in self.readings)
 
     @property
     def groups(self) -> list[PaneGroup]:
@@ -151,14 +164,17 @@ class Membership:
         self.partials = StoredPartials()
         # The current pane table; None when its partials have changed.
         self._table: PaneTable | None = None
-        # How far back windows look. The panes of an UNBOUNDED window beyond its LAG are merged into history.
+        # How far back windows look. The panes of an UNBOUNDED window beyond its LAG are merged into history, and those
+        # of a landmark window up to its edges; history without an UNBOUNDED window begins with the oldest landmark.
         self.reach = 0
         self.keeps_history = False
+        self.keeps_everything = False
+        self.landmarks: set[LandmarkWindow] = set()
 
     def trial(self) -> Membership:
         """A copy with the same readings."""
         other = copy.copy(self)
-        other.readers, other.partials = dict(self.readers), self.partials.copy()
+        other.readers, other.partials, other.landmarks = dict(self.readers), self.partials.copy(), set(self.landmarks)
         return other
 
     def add(self, query: str, number: int, bound: BoundReading) -> None:
@@ -169,7 +185,8 @@ class Membership:
     def remove(self, queries: Collection[str]) -> None:
         for key in [key for key in self.readers if key[0] in queries]:
             self._forget(self.readers.pop(key))
-        self.reach, self.keeps_history = 0, False
+        self.reach, self.keeps_history, self.keeps_everything = 0, False, False
+        self.landmarks.clear()
         for bound in self.readers.values():
             self._look_back(bound)
 
@@ -177,9 +194,17 @@ class Membership:
         window = bound.reading.window
         self.reach = max(self.reach, window.lag if window.unbounded else window.reach)
         self.keeps_history = self.keeps_history or window.unbounded
+        if isinstance(window, LandmarkWindow):
+            self.landmarks.add(window.span)
+        else:
+            self.keeps_everything = self.keeps_everything or window.unbounded
 
-    def uncover(self, panes: PaneStore) -> None:
-        """If nobody else reads the parts of a cover, combine them for good: that loses nothing and saves space."""
+    def uncover(self, panes: PaneStore) -> bool:
+        """If nobody else reads the parts of a cover, combine them for good: that loses nothing and saves space.
+
+        Whether a reading has other partials now.
+        """
+        changed = False
         for bound in self.readers.values():
             if bound.covered is None or bound.covered.overlaps:
                 continue
@@ -188,6 +213,8 @@ class Membership:
                 self._forget(bound)
                 bound.become_covered(None, "no other query reads the parts of its cover")
                 self._keep(bound.reading.partials)
+                changed = True
+        return changed
 
     def restore(self) -> None:
         """After a restart, give the readings the covers that they had before."""

@@ -5,25 +5,40 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
+from sash.core.window import Window
 from sash.panes.accelerator import Accelerator
 from sash.panes.basic_interval import BasicIntervalSynopsis
+from sash.panes.list_panes import ListPanes
 from sash.panes.pane_store import PaneStore
+from sash.panes.partials import Partial
 from sash.panes.partitioned import PartitionedSynopsis
 from sash.panes.readings import Reading, TableName
 from sash.runtime.periodic.active import ActiveQuery, BoundReading
 from sash.runtime.periodic.group_filters import Filters
 from sash.sharing.choose import CLUSTER, Load, SynopsisChoice, access_cost, choose
-from sash.sharing.groups import families, same_data
+from sash.sharing.groups import families, same_data, similar
 
 
 def synopsis_for(name: TableName) -> BasicIntervalSynopsis:
     """An empty synopsis for the panes of a table."""
+    if name.lists is not None:
+        return ListPanes([key.type for key in name.keys], name.lists)
     if not name.partition:
         return BasicIntervalSynopsis([key.type for key in name.keys])
     group = tuple(range(len(name.keys)))
     keys = [*name.keys, *(key for key in name.partition if key not in name.keys)]
     return PartitionedSynopsis([key.type for key in keys], group, tuple(keys.index(key) for key in name.partition))
+
+
+class ReadingPlace(NamedTuple):
+    """The data of a reading, in words, the kind of synopsis that answers it, its scheduling group, and its cost."""
+
+    data: str
+    kind: str
+    group: str
+    access: float
 
 
 class Choices:
@@ -41,11 +56,13 @@ class Choices:
         self._judged = 0
         # In a trial, which does not look at the panes: their last known load.
         self._known: Load | None = None
+        # What was found out about readings since the last choice: queries of one shape over one window have one answer.
+        self._places: dict[tuple[tuple[Partial, ...], tuple[Window, ...]], ReadingPlace] = {}
 
     def trial(self) -> Choices:
         """A copy that uses the last known load of the panes."""
         other = copy.copy(self)
-        other.filters, other._known = Filters(self.filters.p), self.load
+        other.filters, other._known, other._places = Filters(self.filters.p), self.load, {}
         return other
 
     def judge(self, panes: PaneStore, length: int, readings: Iterable[BoundReading]) -> None:
@@ -70,6 +87,7 @@ class Choices:
         self, panes: PaneStore, length: int, readings: Iterable[BoundReading], queries: Iterable[ActiveQuery]
     ) -> None:
         """Build the chosen synopses; the panes stay, so nothing is lost."""
+        self._places.clear()
         if self._name.partition:
             return
         wanted = self._wanted(length, readings, queries)
@@ -100,21 +118,20 @@ class Choices:
     def drop_filters(self) -> None:
         """The panes move elsewhere, so no index is built over them from now on."""
         self.filters = Filters(self.filters.p)
+        self._places.clear()
 
     # -- for a reading ---------------------------------------------------------------------------------
 
-    def kind_for(self, reading: Reading, panes: PaneStore) -> str:
-        """The synopsis that answers a reading."""
-        serving = (each for each in panes.accelerators if each.serves(reading.spans[0], reading.partials))
-        return next((each.kind for each in serving), panes.kind)
-
-    def access(self, reading: Reading, panes: PaneStore) -> float:
-        """The cost of a reading."""
-        return access_cost((reading,), self.kind_for(reading, panes), self.load)
-
-    def same_data(self, reading: Reading) -> str:
-        """The data of a reading, in words: only readings of the same data share computation."""
-        return same_data(self._name.label, reading, self._families)
+    def place(self, reading: Reading, panes: PaneStore) -> ReadingPlace:
+        """Where and at what cost a reading is answered."""
+        found = self._places.get((reading.partials, reading.spans))
+        if found is None:
+            serving = (each for each in panes.accelerators if each.serves(reading.spans[0], reading.partials))
+            kind = next((each.kind for each in serving), panes.kind)
+            data = same_data(self._name.label, reading, self._families)
+            found = ReadingPlace(data, kind, similar(data, reading, kind), access_cost((reading,), kind, self.load))
+            self._places[reading.partials, reading.spans] = found
+        return found
 
     # -- recovery --------------------------------------------------------------------------------------
 
@@ -125,6 +142,7 @@ class Choices:
     def restore(self, saved: list[float], panes: PaneStore) -> None:
         judged, pane, groups, rows_per_pane = saved
         self._judged = int(judged)
+        self._places.clear()
         self.load = Load(int(pane), int(groups), rows_per_pane, panes.kind == CLUSTER)
 
 

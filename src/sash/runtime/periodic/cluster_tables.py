@@ -3,9 +3,10 @@
     before a micro-batch   a group that wants to be there, or has become too large, moves: its panes become files
     its pass               the rows of such a table go from Spark to files; this process gets their names, and how many
                            tuples each pane has
-    its commit             the entry has the names; files that no window reaches any more are removed
+    panes that close       of a table of short lists: a job makes their lists of their files, which are not read again
+    its commit             the entry has the names and the lists; files that nobody reads any more are removed
 
-This process gets no row of such a table except the rows of answers.
+This process gets no row of such a table except the rows of answers and of short lists.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from sash.core.errors import SashError
 from sash.core.events import report
 from sash.core.faults import around
 from sash.core.time import Micros
 from sash.panes.cluster_panes import FILES, ClusterPanes, Inquiry, stored_panes
+from sash.panes.list_panes import ListPanes
 from sash.panes.pane_rows import BatchFacts
 from sash.panes.pane_store import PaneStore, PartResult
 from sash.panes.readings import TableName
@@ -37,14 +40,16 @@ from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.records.journal import ClusterChanges
 from sash.runtime.spark_pass import StreamSource
 from sash.sharing.choose import CLUSTER
+from sash.sharing.groups import PaneTable
 from sash.spark.pane_files import ask_or_blame
-from sash.storage.files import remove, written
+from sash.storage.files import remove, stream_bytes, written
 from sash.storage.window_files import PANE, WindowFiles
 
 logger = logging.getLogger("sash.runtime")
 
 # Names of files with the directory of their table.
 _NAMED = FILES.append(pa.field("table", pa.string()))
+_LISTS = pa.schema([("table", pa.string()), ("ends", pa.list_(pa.int64())), ("rows", pa.large_binary())])
 
 
 def directory_of(group: PaneGroup) -> str:
@@ -106,6 +111,8 @@ class ClusterTables:
         # The files of the current micro-batch, and whether groups have them.
         self._written: list[pa.Table] = []
         self._brought = False
+        # The short lists of the panes that close next, and the ends of these panes, by directory.
+        self._lists: dict[str, tuple[NDArray[np.int64], pa.Table]] = {}
         # Queries that failed in the current micro-batch, as of when and why.
         self._failures: dict[str, tuple[Micros, str]] = {}
         # The files of each table as of the entry before the last one: recovery needs them if the last one is damaged.
@@ -160,20 +167,23 @@ class ClusterTables:
         if self._place is None:
             return
         for group in self._runtime.ordered():
-            by_size = self._place.by_size and group.is_too_large
-            if not group.in_cluster and (group.wants_cluster or by_size):
+            by_itself = self._place.by_size and group.belongs_there
+            if not group.in_cluster and (group.wants_cluster or by_itself):
                 directory, rows = directory_of(group), group.panes.rows
                 files = self._files_of(directory)
                 # All files exist before anything changes here.
                 moved = _written(group.panes, files, epoch)
                 self._move(group, _Cluster(files, self._source, self._away), moved)
                 self._moved[directory] = moved
+                if group.list_panes is not None:
+                    continue
                 told = "stream %(stream)s: the panes of %(groups)s go to the cluster, %(rows)d rows of them"
                 report(logger, logging.INFO, "panes.moved", told, stream=self._stream, groups=group.label, rows=rows)
 
     def _move(self, group: PaneGroup, cluster: _Cluster | None, files: pa.Table) -> None:
         panes = group.move_to_cluster(cluster)
-        panes.failures = self._failures
+        if isinstance(panes, ClusterPanes):
+            panes.failures = self._failures
         panes.load_files(files)
         group.choose()
 
@@ -214,20 +224,46 @@ class ClusterTables:
     def _all_written(self) -> pa.Table:
         return pa.concat_tables([*self._written, _NAMED.empty_table()])
 
-    def _tables(self) -> Iterator[tuple[str, ClusterPanes]]:
+    def _tables(self) -> Iterator[tuple[str, ClusterPanes | ListPanes]]:
         """The directories of the tables in the cluster, and their panes."""
         for group in self._runtime.ordered():
-            if group.cluster_panes is not None:
-                yield directory_of(group), group.cluster_panes
+            if group.filed_panes is not None:
+                yield directory_of(group), group.filed_panes
+
+    def cut(self, watermark: Micros | None, is_batch: bool) -> None:
+        """Make the short lists of the panes that a watermark, or the end of input (None), is about to close.
+
+        `is_batch`: a micro-batch has written files; those of a failed attempt do not count.
+        """
+        self._lists = {}
+        if not is_batch:
+            self._written = []
+        for group in self._runtime.ordered():
+            if isinstance(panes := group.filed_panes, ListPanes):
+                directory, until = directory_of(group), self._runtime.closes(group, watermark)
+                written = _of_table(self._all_written(), directory)
+                closing = FILES.empty_table() if until is None else panes.closing(written, group.clock.now, until)
+                if len(closing):
+                    lists = self._listed(self._files_of(directory), closing, group.full_table)
+                    self._lists[directory] = np.unique(np.asarray(closing["end"])), lists
+
+    def _listed(self, files: WindowFiles, closing: pa.Table, table: PaneTable) -> pa.Table:
+        files.check(closing)
+        paths = list(map(files.path, closing["file"].to_pylist()))
+        return self._source.pipeline.short_lists(paths, table)
 
     def bring(self) -> None:
-        """Give the written files to the groups, which take the files that are not too late."""
+        """Give the written files and the lists to the groups, which take the files that are not too late."""
         self._brought = True
         self._bring(self._all_written())
 
     def _bring(self, named: pa.Table) -> None:
         for directory, panes in self._tables():
-            panes.bring(_of_table(named, directory))
+            files = _of_table(named, directory)
+            if isinstance(panes, ListPanes) and directory in self._lists:
+                panes.bring(files, *self._lists[directory])
+            else:
+                panes.bring(files)
 
     # -- the log ---------------------------------------------------------------------------------------
 
@@ -236,8 +272,8 @@ class ClusterTables:
         there = {name: how for name, how in self._failures.items() if name in failed}
         moved = [_with_table(files, directory) for directory, files in self._moved.items()]
         brought = self._written if self._brought else []
-        tables = (pa.concat_tables(tables) if tables else None for tables in (moved, brought))
-        return ClusterChanges(sorted(self._moved), there, *tables)
+        files, written = (pa.concat_tables(tables) if tables else None for tables in (moved, brought))
+        return ClusterChanges(sorted(self._moved), there, files, written, _packed(self._lists))
 
     def settle(self, taken_back: bool) -> None:
         """An entry has been committed. `taken_back`: recovery goes back before it if its file is damaged."""
@@ -246,7 +282,7 @@ class ClusterTables:
             names = now.get(directory, [])
             files.retain([*names, *self._before.get(directory, [])] if taken_back else names)
         self._before = now
-        self._moved, self._written, self._brought = {}, [], False
+        self._moved, self._written, self._brought, self._lists = {}, [], False, {}
         self._failures.clear()
 
     def drop(self) -> None:
@@ -264,18 +300,22 @@ class ClusterTables:
             if (directory := directory_of(group)) in changes.moved:
                 self._move(group, None, _of_table(changes.moved_files, directory))
         for _, panes in self._tables():
-            panes.failures = self._failures
+            if isinstance(panes, ClusterPanes):
+                panes.failures = self._failures
+        self._lists = _unpacked(changes.lists)
         self._bring(_NAMED.empty_table() if changes.pane_files is None else changes.pane_files)
 
     def recovered(self) -> None:
         """The state is that of the last entry: keep its files, and remove all others."""
         self._failures.clear()
+        self._lists = {}
         for directory, panes in self._tables():
             files = self._files_of(directory)
-            files.check_sizes(panes.to_table())
+            files.check_sizes(panes.open_files if isinstance(panes, ListPanes) else panes.to_table())
             files.keep_only(panes.files)
-            panes.cluster = _Cluster(files, self._source, self._away)
-            panes.failures = self._failures
+            if isinstance(panes, ClusterPanes):
+                panes.cluster = _Cluster(files, self._source, self._away)
+                panes.failures = self._failures
             self._before[directory] = panes.files
         if self._place is not None and self._place.durable and self._place.directory().exists():
             for path in self._place.directory().iterdir():
@@ -313,3 +353,16 @@ def _with_table(files: pa.Table, directory: str) -> pa.Table:
 
 def _of_table(named: pa.Table, directory: str) -> pa.Table:
     return named.filter(pa.array(named["table"].to_numpy() == directory)).select(FILES.names)
+
+
+def _packed(lists: Mapping[str, tuple[NDArray[np.int64], pa.Table]]) -> pa.Table | None:
+    """The short lists of several tables in one: their columns differ, so they are bytes."""
+    if not lists:
+        return None
+    rows = [{"table": d, "ends": ends.tolist(), "rows": stream_bytes(rows)} for d, (ends, rows) in lists.items()]
+    return pa.Table.from_pylist(rows, _LISTS)
+
+
+def _unpacked(packed: pa.Table | None) -> dict[str, tuple[NDArray[np.int64], pa.Table]]:
+    rows = [] if packed is None else packed.to_pylist()
+    return {row["table"]: (np.array(row["ends"]), pa.ipc.open_stream(row["rows"]).read_all()) for row in rows}

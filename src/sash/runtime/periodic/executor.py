@@ -9,273 +9,193 @@ recorded when the panes are taken, and tables may be made while the group goes o
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from operator import attrgetter
+from types import MappingProxyType
 
 import pyarrow as pa
 
-from sash.panes.ahead import ReadAhead
 from sash.panes.answers import Finisher, PendingTable
+from sash.panes.cluster_panes import ClusterPanes
 from sash.panes.pane_store import FAILURES, AnswerPart, PaneStore, PartFailure, PartIdentity, PartResult, needs_of
 from sash.panes.readers import Columns
 from sash.runtime.answers.answer import Answer
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome
+from sash.runtime.periodic.joint_queries import AnswerKind, JointQueries, WantedParts
 from sash.runtime.periodic.pane_group import PaneGroup
-
-# By the interpreter itself: an execution asks this of each of its queries.
-_is_simple = attrgetter("compiled.is_simple")
-
-
-@dataclass
-class _Wanted:
-    """What queries want of one group: each part once, with the leaves of queries that want it."""
-
-    group: PaneGroup
-    parts: list[AnswerPart] = field(default_factory=list)
-    askers: list[list[tuple[ActiveQuery, int]]] = field(default_factory=list)
-    _numbers: dict[PartIdentity, int] = field(default_factory=dict)
-
-    def add(self, active: ActiveQuery, leaf: int, part: AnswerPart) -> None:
-        number = self._numbers.get(part.identity)
-        if number is None:
-            number = self._numbers[part.identity] = len(self.parts)
-            self.parts.append(part)
-            self.askers.append([])
-        self.askers[number].append((active, leaf))
 
 
 class Execution:
-    """One joint execution. `tables` gives each query's answer; after `freeze` in any thread, as of then.
+    """One joint execution. `tables` gives the answers; after `freeze` in any thread, as of then."""
 
-    Or in two steps: `read_ahead` in any thread, then `follow` to a time that may be a pane later, then `tables`.
-    """
-
-    def __init__(self, queries: list[ActiveQuery], as_of: int, outcome: AdvanceOutcome) -> None:
-        self._queries = queries
+    def __init__(self, joint: Sequence[JointQueries], as_of: int, outcome: AdvanceOutcome) -> None:
         self._as_of = as_of
         self._outcome = outcome
-        # By the identity of the group: what queries want of it, its frozen panes, and the part of them that can be read
-        # before the time of the execution is known.
-        self._wanted = _by_group(queries)
-        self._frozen: dict[int, PaneStore] = {}
-        self._ahead: dict[int, ReadAhead] = {}
-        # Whole answers, answers of leaves, and columns of the readings of leaves, by the names of queries.
-        self._whole: dict[str, pa.Table | PendingTable] = {}
-        self._leaves: dict[tuple[str, int], pa.Table] = {}
-        self._columns: dict[tuple[str, int, int], Columns] = {}
-        # Queries without an answer: the panes gave no result for some part of the query.
-        self._silent: set[str] = set()
+        # By group: what queries want of it, and its frozen panes.
+        self._wanted = _all_wanted(joint)
+        self._frozen: dict[PaneGroup, PaneStore] = {}
+        # The results of parts, and answers that are composed of several, by the names of leaders.
+        self._results: dict[PartIdentity, pa.Table | PendingTable | PartResult | None] = {}
+        self._composed: dict[str, pa.Table | PartFailure | None] = {}
 
-    def freeze(self, build: bool = False) -> None:
+    def freeze(self, build: bool = False, files: Mapping[str, pa.Table] = MappingProxyType({})) -> None:
         """Take the current panes, so that groups may go on meanwhile. Substream filters are not used.
 
-        Lookups are made at once; `build`: build whatever they need.
+        Lookups are made at once; `build`: build whatever they need. `files`: of these groups, by label, take these
+        files, not the current ones.
         """
-        for which, wanted in self._wanted.items():
-            panes, needs = wanted.group.panes, needs_of(wanted.parts)
+        for group, wanted in self._wanted.items():
+            panes, needs = group.panes, needs_of(_parts(wanted))
             panes.close(self._as_of)
-            read = self._ahead[which].needs if which in self._ahead else {}
             partials = dict.fromkeys(partial for some in needs.values() for partial in some)
-            left = {window: some for window, some in needs.items() if window not in read}
-            self._frozen[which] = panes.frozen(left, self._as_of, build, partials)
+            frozen = self._frozen[group] = panes.frozen(needs, self._as_of, build, partials)
+            if isinstance(frozen, ClusterPanes) and group.label in files:
+                frozen.load_files(files[group.label])
 
-    def plan_ahead(self) -> bool:
-        """After `freeze`: plan what can be read ahead; whether there is anything. All groups can do so, or none."""
-        for which, wanted in self._wanted.items():
-            ahead = self._frozen[which].ahead(wanted.parts, self._as_of, wanted.group.clock.length)
-            if ahead is None:
-                self._ahead.clear()
-                return False
-            if ahead.needs and not wanted.group.clock.coarse:
-                self._ahead[which] = ahead
-        return bool(self._ahead)
+    def read(self) -> None:
+        """Read all parts; then there are tables."""
+        for group, wanted in self._wanted.items():
+            panes, left = self._panes(group), wanted
+            if group not in self._frozen:
+                # A group that runs behind has not closed the panes of this time yet.
+                panes.close(self._as_of)
+                left = self._unfiltered(group, wanted) if group.choices.filters else wanted
+            identities, parts = list(left), _parts(left)
+            for number, found in panes.read(parts, self._as_of):
+                self._results[identities[number]] = _result(parts[number].finisher, found)
 
-    def read_ahead(self) -> None:
-        for ahead in self._ahead.values():
-            ahead.read()
+    def _panes(self, group: PaneGroup) -> PaneStore:
+        return self._frozen.get(group, group.panes)
 
-    def follow(self, as_of: int) -> bool:
-        """Freeze the rest as of a time; False if a pane that was read ahead has left its window."""
-        groups = {which: self._wanted[which].group for which in self._ahead}
-        if not all(ahead.follows(groups[which].panes.version, as_of) for which, ahead in self._ahead.items()):
-            return False
-        if as_of != self._as_of:
-            self._as_of = as_of
-            self.freeze(build=True)
-        return True
-
-    def tables(self) -> Iterator[tuple[ActiveQuery, pa.Table | PendingTable]]:
-        for which, wanted in self._wanted.items():
-            self._read(which, wanted)
-        for active in self._queries:
-            # A query that has failed at an earlier time of the same advance gets no more answers.
-            table = None if active.name in self._outcome.failed else self._whole.get(active.name)
-            if table is None:
-                table = self._composed(active)
-            if table is not None:
-                yield active, table
-
-    def _read(self, which: int, wanted: _Wanted) -> None:
-        panes = self._frozen.get(which)
-        if panes is None:
-            panes = wanted.group.panes
-            # A group that runs behind has not closed the panes of this time yet.
-            panes.close(self._as_of)
-            wanted = self._unfiltered(wanted) if wanted.group.choices.filters else wanted
-        for number, found in panes.read(wanted.parts, self._as_of, self._ahead.get(which)):
-            self._take(wanted.parts[number], wanted.askers[number], found, panes)
-
-    def _unfiltered(self, wanted: _Wanted) -> _Wanted:
+    def _unfiltered(self, group: PaneGroup, wanted: WantedParts) -> WantedParts:
         """The parts that substream filters have not answered."""
-        left = _Wanted(wanted.group)
-        for part, askers in zip(wanted.parts, wanted.askers, strict=True):
-            # All askers of a part have one filter.
+        left: WantedParts = {}
+        for identity, (part, active) in wanted.items():
+            # All queries that want a part have one filter.
             try:
-                table = wanted.group.filtered(askers[0][0], self._as_of)
+                table = group.filtered(active, self._as_of)
             except FAILURES as error:
-                self._outcome.failed |= {active.name: str(error) for active, _ in askers}
+                self._results[identity] = PartFailure(str(error))
                 continue
-            for active, leaf in askers:
-                if table is None:
-                    left.add(active, leaf, part)
-                else:
-                    self._leaves[active.name, leaf] = table
+            if table is None:
+                left[identity] = part, active
+            else:
+                self._results[identity] = table
         return left
 
-    def _take(
-        self, part: AnswerPart, askers: list[tuple[ActiveQuery, int]], found: PartResult | None, panes: PaneStore
-    ) -> None:
-        """Give the result of a part to all who want it; a simple query's answer is made of it at once."""
-        result = _answer(part.finisher, found) if isinstance(found, Columns) and part.finisher.is_simple else found
-        for active, leaf in askers:
-            if isinstance(result, PendingTable) and not active.compiled.is_simple:
-                result = result.table
-            if isinstance(result, pa.Table | PendingTable):
-                if active.compiled.is_simple:
-                    self._whole[active.name] = result
-                else:
-                    self._leaves[active.name, leaf] = result
-            elif isinstance(result, Columns):
-                self._columns[active.name, leaf, part.reader] = result
-            elif result is not None:
-                self._outcome.failed[active.name] = result.why
-                panes.note_failure(active.name, self._as_of, result.why)
-            elif (why := panes.noted_failure(active.name, self._as_of)) is not None:
-                self._outcome.failed[active.name] = why
+    def tables(self, joint: JointQueries) -> list[pa.Table | PendingTable | None]:
+        """The tables of each kind of answers; None where queries have failed, and where panes gave no result."""
+        found: list[pa.Table | PendingTable | None] = []
+        for number, kind in enumerate(joint.kinds):
+            table = self._compose(kind) if kind.part is None else self._results[kind.part]
+            if isinstance(table, pa.Table | PendingTable):
+                found.append(table)
             else:
-                self._silent.add(active.name)
+                found.append(None)
+                assert not isinstance(table, Columns), "the columns of a simple query are finished"
+                self._fail(kind, joint.names_of(number), table)
+        return found
 
-    def _composed(self, active: ActiveQuery) -> pa.Table | None:
-        if active.name in self._outcome.failed or active.name in self._silent:
-            return None
-        try:
-            leaves = [self._leaf(active, i, f) for i, f in enumerate(active.compiled.finishers)]
-            return active.compiled.compose(leaves)
-        except FAILURES as error:
-            self._outcome.failed[active.name] = str(error)
-            return None
+    def _compose(self, kind: AnswerKind) -> pa.Table | PartFailure | None:
+        if kind.leader not in self._composed:
+            try:
+                self._composed[kind.leader] = self._composition(kind.first)
+            except FAILURES as error:
+                self._composed[kind.leader] = PartFailure(str(error))
+        return self._composed[kind.leader]
 
-    def _leaf(self, active: ActiveQuery, leaf: int, finisher: Finisher) -> pa.Table:
-        if (active.name, leaf) in self._leaves:
-            return self._leaves[active.name, leaf]
-        read = [self._columns[active.name, leaf, reader] for reader in range(len(finisher.readers))]
-        return finisher.finish(read)
+    def _composition(self, active: ActiveQuery) -> pa.Table | PartFailure | None:
+        found = [(leaf, self._results[part.identity]) for _, leaf, part in active.parts()]
+        missing = [result for _, result in found if result is None or isinstance(result, PartFailure)]
+        if missing:
+            return missing[-1]
+        leaves = []
+        for number, finisher in enumerate(active.compiled.finishers):
+            mine = [result for leaf, result in found if leaf == number]
+            if columns := [result for result in mine if isinstance(result, Columns)]:
+                leaves.append(finisher.finish(columns))
+            else:
+                leaves += [result.table if isinstance(result, PendingTable) else result for result in mine]
+        return active.compiled.compose(leaves)
+
+    def _fail(self, kind: AnswerKind, names: list[str], failure: PartFailure | None) -> None:
+        """Fail queries, or let them be silent: a replay in the cluster computes nothing, but failures were noted."""
+        for group, _, part in kind.first.parts():
+            panes, result = self._panes(group), self._results[part.identity]
+            if isinstance(result, PartFailure):
+                for name in names:
+                    panes.note_failure(name, self._as_of, result.why)
+            elif result is None:
+                noted = (panes.noted_failure(name, self._as_of) for name in (kind.leader, *names))
+                failure = next((PartFailure(why) for why in noted if why is not None), failure)
+        if failure is not None:
+            self._outcome.failed |= dict.fromkeys(names, failure.why)
 
 
-def _by_group(queries: list[ActiveQuery]) -> dict[int, _Wanted]:
-    found: dict[int, _Wanted] = {}
-    for active in queries:
-        for group, leaf, part in active.parts():
-            wanted = found.get(id(group))
-            if wanted is None:
-                wanted = found[id(group)] = _Wanted(group)
-            wanted.add(active, leaf, part)
+def _all_wanted(joint: Sequence[JointQueries]) -> dict[PaneGroup, WantedParts]:
+    if len(joint) == 1:
+        return joint[0].wanted
+    found: dict[PaneGroup, WantedParts] = {}
+    for each in joint:
+        for group, wanted in each.wanted.items():
+            found.setdefault(group, {}).update(wanted)
     return found
 
 
-def _answer(finisher: Finisher, columns: Columns) -> pa.Table | PendingTable | PartFailure:
-    if columns.is_pending and finisher.is_plain:
-        return PendingTable(finisher, columns)
+def _parts(wanted: WantedParts) -> list[AnswerPart]:
+    return [part for part, _ in wanted.values()]
+
+
+def _result(finisher: Finisher, found: PartResult | None) -> pa.Table | PendingTable | PartResult | None:
+    """The result of a part; where the part is a whole answer, its table."""
+    if not isinstance(found, Columns) or not finisher.is_simple:
+        return found
+    if found.is_pending and finisher.is_plain:
+        return PendingTable(finisher, found)
     try:
-        return finisher.finish([columns])
+        return finisher.finish([found])
     except FAILURES as error:
         return PartFailure(str(error))
 
 
 class JointAnswers:
-    """Queries of one home, as of one time; followers get the tables of their leaders."""
+    """Queries of one home, as of one time; each item of `joint` is a task's."""
 
-    def __init__(self, queries: list[ActiveQuery], as_of: int, outcome: AdvanceOutcome) -> None:
-        self._home = queries[0].home
-        self._queries = queries
+    def __init__(self, joint: Sequence[JointQueries], as_of: int, outcome: AdvanceOutcome) -> None:
+        self._home = joint[0].home
+        self.joint = joint
         self.outcome = outcome
-        # Queries that ask the same share a part of an execution, and so its table. A composition of several parts is
-        # made for a leader, and its followers get the same table: by the name of the leader.
-        self._led: dict[str, list[ActiveQuery]] = {}
-        if not all(map(_is_simple, queries)):
-            self._led = {same[0].name: same for same in self._home.schedule.led(queries).values()}
-            queries = [same[0] for same in self._led.values()]
-        self._execution = Execution(queries, as_of, outcome)
+        self._execution = Execution(joint, as_of, outcome)
         # The seconds of the execution.
         self.seconds = 0.0
-        self._look(as_of)
-
-    def _look(self, as_of: int) -> None:
         self.as_of = as_of
-        self._moment = self._home.clock.moment(as_of)
-        # Queries whose windows are equal, and known since the same time, are complete together.
-        known: dict[tuple[object, ...], bool] = {}
-        self._complete: dict[str, bool] = {}
-        for active in self._queries:
-            key = (active.name,) if active.spans is None else (*active.spans, active.readings[0].valid_from)
-            complete = known.get(key)
-            if complete is None:
-                complete = known[key] = active.is_complete(as_of)
-            self._complete[active.name] = complete
+        # The event time of the answers.
+        self.moment: datetime = self._home.clock.moment(as_of)
+        self._complete = [each.complete(as_of) for each in joint]
 
-    @property
-    def moment(self) -> datetime:
-        """The event time of the answers."""
-        return self._moment
-
-    def freeze(self) -> None:
-        """Take the current panes: from here on another thread may make the tables."""
-        self._execution.freeze(build=True)
-
-    def plan_ahead(self) -> bool:
-        """Whether some panes can be read before the time of the answers is known (see `panes.ahead`)."""
-        return self._execution.plan_ahead()
-
-    def read_ahead(self) -> None:
-        started = time.perf_counter()
-        self._execution.read_ahead()
-        self.seconds += time.perf_counter() - started
-
-    def follow(self, as_of: int) -> bool:
-        """Take the rest as of now; False: the panes that were read ahead are of no use."""
-        if not self._execution.follow(as_of):
-            return False
-        self._look(as_of)
-        return True
+    def freeze(self, files: Mapping[str, pa.Table] = MappingProxyType({})) -> None:
+        """Take the current panes, or some files: from here on another thread may make the tables."""
+        self._execution.freeze(True, files)
 
     def compute(self) -> list[Answer]:
         started = time.perf_counter()
-        answers = list(self.answers())
-        self.seconds += time.perf_counter() - started
+        answers = self.answers()
+        self.seconds = time.perf_counter() - started
         return answers
 
-    def answers(self) -> Iterator[Answer]:
-        clock, moment, complete = self._home.clock, self._moment, self._complete
-        number = self.as_of if self._home.name.by_rows else None
+    def answers(self) -> list[Answer]:
+        clock, number = self._home.clock, self.as_of if self._home.name.by_rows else None
         scheduled: dict[int | None, bool] = {}
-        for leader, table in self._execution.tables():
-            make = Answer.pending if isinstance(table, PendingTable) else Answer
-            for active in self._led.get(leader.name, (leader,)):
-                name, slide = active.name, active.compiled.slide
+        found: list[Answer] = []
+        self._execution.read()
+        for each, complete in zip(self.joint, self._complete, strict=True):
+            kinds = []
+            for kind, is_complete, table in zip(each.kinds, complete, self._execution.tables(each), strict=True):
+                slide = kind.first.compiled.slide
                 if slide not in scheduled:
                     scheduled[slide] = clock.is_multiple(slide, self.as_of)
-                yield make(name, moment, complete[name], scheduled[slide], table, number)
-        for name in self.outcome.failed.keys() & self._led.keys():
-            self.outcome.failed |= {active.name: self.outcome.failed[name] for active in self._led[name]}
+                kinds.append((is_complete, scheduled[slide], table))
+            found += Answer.alike(each.names, each.places, kinds, self.moment, number)
+        # A query that has failed at an earlier time of the same advance gets no more answers.
+        failed = self.outcome.failed
+        return [answer for answer in found if answer.query not in failed] if failed else found

@@ -1,170 +1,115 @@
-"""An execution under way beside slides: from the decision of its group's scheduler to its answers.
+"""An execution over panes in the cluster that runs beside the micro-batches that follow: live, not under `serial`.
 
-    begun ──► taken ──► computed ──► committed ──► landed        lws, and begun again if the window slid meanwhile
-    begun ──► taken, committed ──► computed ──► landed           ws; SLIDE EXACTLY, which is as of its own time anyway
-    begun ──► taken ──► read ahead ──► committed ──► computed    ttu: with the last sub-window, as of a pane later if
-                                                    ──► landed   one has come, and begun again if more have
+    epochs          [ 7: slide, depart ][ 8: slide ][ 9: slide ][ land ]     the stream's thread waits for no job
+    sash-flight                 [ Spark's job, as of 7             ]
 
-Committed: its time has been decided, its tasks are done and have their next deadlines, and the queries that have an
-answer are known. Only the thread that moves the group changes it; other threads compute with the panes that were taken.
+    departed   decided as in any service: its tasks are done and have their next deadlines. The epoch's entry says so
+    started    the files are taken as they were at the departure; a thread computes
+    landed     the answers, or a query's failure, belong to the epoch of this entry; that may be an epoch of its own
 
-`PaneHistory` records what executions beside slides do to the panes of one group, as a history that `isolation` can
-judge. A pane is a sub-window, and the ring has as many slots as the longest window has panes. Slides are numbered from
-the beginning of the record. Each window length of a flight is its own transaction: it reads its own panes. SLIDE
-EXACTLY is left out, because its time is fixed under every level.
-
-It is for tests and for debugging: its memory grows for ever. It belongs to one group, and begins when nothing is under
-way; the group's windows have no LAG.
+A group has one flight at a time; its later deadlines wait, and are then late. Until the flight has landed, the group
+keeps all panes that the flight reads. So a crash before that loses nothing: recovery repeats the departure, and the
+flight starts again. A job that fails, fails the epoch in which it would have landed.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 
-from sash.isolation import History, Recorder
+import pyarrow.compute as pc
+
 from sash.runtime.answers.answer import Answer
-from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome
+from sash.runtime.periodic.active import AdvanceOutcome
 from sash.runtime.periodic.executor import JointAnswers
+from sash.runtime.periodic.joint_queries import JointQueries, divided
 from sash.runtime.periodic.pane_group import PaneGroup
+from sash.runtime.records.journal import SavedFlight
 from sash.schedule import ScheduledTask
 
-# After this many vain beginnings, the group does not slide before the execution is committed.
-RESTARTS = 8
+# Computes answers elsewhere.
+Launch = Callable[[Callable[[], list[Answer]]], Future[list[Answer]]]
 
 
 class Flight:
-    """`execution` is what the group's scheduler has begun: only SLIDE EXACTLY tasks, or none of them."""
+    """`jobs` are the queries of each job: one job, or, if nothing is shared, one for each execution.
 
-    def __init__(self, number: int, place: int, group: PaneGroup, execution: ScheduledTask) -> None:
-        self.number = number
-        self.place = place
-        self.group = group
-        self._execution = execution
-        self.restarts = 0
-        self.is_committed = False
-        # Whether the window has slid since it began.
-        self.slid = False
-        # The panes that were taken; None if all of its queries rest.
-        self.joint: JointAnswers | None = None
-        self.answers: list[Answer] = []
-        self.failed: dict[str, str] = {}
-        self._awake: set[str] = set()
-        self.group.under_way += 1
+    `later` has files, by the label of their group, that came after the departure.
+    """
 
-    @property
-    def is_exactly(self) -> bool:
-        return self._execution.tasks[0].task.exactly
-
-    @property
-    def is_preferred(self) -> bool:
-        return not self.is_committed and self.restarts >= RESTARTS
-
-    @property
-    def as_of(self) -> int:
-        """Its time if it were committed now."""
-        return self._execution.as_of if self.is_exactly else self.group.clock.position
+    def __init__(
+        self,
+        group: PaneGroup,
+        jobs: Sequence[Sequence[JointQueries]],
+        as_of: int,
+        executions: Sequence[ScheduledTask] = (),
+        later: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
+        self.as_of = as_of
+        self.queries = {active.name: active for job in jobs for joint in job for active in joint.queries}
+        self._group = group
+        self._jobs = jobs
+        self._executions = list(executions)
+        groups = {each.label: each for active in self.queries.values() for each in active.groups}
+        self._panes = {label: each.cluster_panes for label, each in groups.items() if each.cluster_panes is not None}
+        self._files = {label: panes.without((later or {}).get(label, ())) for label, panes in self._panes.items()}
+        self._joints: list[JointAnswers] = []
+        # None: it has not started.
+        self.found: Future[list[Answer]] | None = None
 
     @property
-    def queries(self) -> list[ActiveQuery]:
-        """Its queries that still live."""
-        return self.group.schedule.members(self._execution)
+    def is_done(self) -> bool:
+        return self.found is not None and self.found.done()
 
-    def take(self) -> JointAnswers | None:
-        """Take the current panes; None if there is nothing to compute with them."""
-        queries = self.queries
-        rest = all(active.empty.rests and self.group.is_silent(active, self.as_of) for active in queries)
-        self.joint = None if rest else JointAnswers(queries, self.as_of, AdvanceOutcome())
-        if self.joint is not None:
-            self.joint.freeze()
-        return self.joint
+    def forget(self, names: Iterable[str]) -> bool:
+        """Some queries have gone; whether anybody still waits for an answer."""
+        for name in names:
+            self.queries.pop(name, None)
+        return bool(self.queries)
 
-    def commit(self, target: int) -> None:
-        """Decide that its time is now."""
-        group, execution = self.group, replace(self._execution, as_of=self.as_of)
-        self.is_committed = True
-        group.under_way -= 1
-        group.schedule.local.done(execution)
-        awake = group.awake(execution)
-        if awake:
-            group.statistics.executed([active.compiled.windows for active in awake], group.clock.length)
-        elif self.queries:
-            group.rest(execution, target)
-        self._awake = {active.name for active in awake}
+    def start(self, launch: Launch) -> None:
+        """Compute the answers, unless it has begun already."""
+        if self.found is not None:
+            return
+        for job in self._jobs:
+            living, _ = divided(job, lambda active: active.name not in self.queries)
+            if living:
+                self._joints.append(JointAnswers(living, self.as_of, AdvanceOutcome()))
+                self._joints[-1].freeze(self._files)
+        self.found = launch(self._compute)
 
-    def land(self, answers: list[Answer]) -> None:
-        """Take its answers; the answers of resting queries are thrown away."""
-        assert self.joint is not None and self.is_committed
-        self.answers = [answer for answer in answers if answer.query in self._awake]
-        self.failed = {name: why for name, why in self.joint.outcome.failed.items() if name in self._awake}
-        self.group.statistics.beside_slides += self.slid
-        ran = replace(self._execution, as_of=self.joint.as_of)
-        self.group.timeline.note([ran], self.joint.moment, self.joint.seconds, self._awake)
+    def _compute(self) -> list[Answer]:
+        return [answer for joint in self._joints for answer in joint.compute()]
+
+    def land(self) -> tuple[list[Answer], dict[str, str]]:
+        """The answers, and the queries that failed. Raises the error of a job.
+
+        During recovery there are no answers, and the log has the failures.
+        """
+        living, panes = self.queries, next(iter(self._panes.values()))
+        if self.found is None:
+            noted = {name: panes.noted_failure(name, self.as_of) for name in living}
+            return [], {name: why for name, why in noted.items() if why is not None}
+        answers = [answer for answer in self.found.result() if answer.query in living]
+        failed: dict[str, str] = {}
+        for joint in self._joints:
+            failed |= {name: why for name, why in joint.outcome.failed.items() if name in living}
+            self._group.calibration.observe(self._group.schedule.expected(joint.joint), joint.seconds)
+        for name, why in failed.items():
+            panes.note_failure(name, self.as_of, why)
+        self._group.statistics.beside_slides += self._group.clock.position > self.as_of
+        if self._executions and self._joints:
+            seconds = sum(joint.seconds for joint in self._joints)
+            self._group.timeline.note(self._executions, self._joints[0].moment, seconds, [list(living)])
+        return answers, failed
+
+    def save(self) -> SavedFlight:
+        came = {label: panes.without(self._files[label]["file"].to_pylist()) for label, panes in self._panes.items()}
+        late = {label: files.filter(pc.field("end") <= self.as_of) for label, files in came.items()}
+        later = {label: files["file"].to_pylist() for label, files in late.items()}
+        return SavedFlight(self.as_of, list(self.queries), later)
 
 
-class PaneHistory:
-    """All calls come from the thread that moves the group."""
-
-    def __init__(self, group: PaneGroup, slots: int) -> None:
-        self.group = group
-        self._slots = slots
-        self._recorder = Recorder()
-        self._recorder.begin(slots, filled=slots - 1)
-        self._youngest, self._seen = slots - 1, group.clock.position
-        # The open transactions of a flight, by the lengths of their windows.
-        self._open: dict[int, dict[int, str]] = {}
-        # The time as of which a flight has read ahead.
-        self._ahead: dict[int, int] = {}
-        self._begun = 0
-
-    @property
-    def history(self) -> History:
-        return self._recorder.history
-
-    def catch_up(self) -> None:
-        """Record the slides since the last call; a group that advances by several panes slides several times."""
-        while self._seen < self.group.clock.position:
-            self._seen += self.group.clock.length
-            self._youngest += 1
-            self._recorder.wrote(str(self._youngest), [self._youngest % self._slots])
-
-    def read(self, flight: Flight) -> None:
-        """Read all panes, as of now."""
-        for length, name in self._begin(flight).items():
-            self._read(name, flight.as_of - length, flight.as_of)
-
-    def read_ahead(self, flight: Flight) -> None:
-        """Read all panes but the oldest."""
-        self._ahead[id(flight)] = flight.as_of
-        for length, name in self._begin(flight).items():
-            self._read(name, flight.as_of - length + self.group.clock.length, flight.as_of)
-
-    def read_rest(self, flight: Flight) -> None:
-        """Read the oldest pane, or a newer one; this commits the flight, and nothing is read after it."""
-        before, now = self._ahead.pop(id(flight)), flight.as_of
-        for length, name in self._open[id(flight)].items():
-            self._read(name, now - length, before - length + self.group.clock.length)
-            self._read(name, before, now)
-        self.committed(flight)
-
-    def aborted(self, flight: Flight) -> None:
-        self._ahead.pop(id(flight), None)
-        for name in self._open.pop(id(flight)).values():
-            self._recorder.did("a", name)
-
-    def committed(self, flight: Flight) -> None:
-        """Record the commit, unless it is recorded already."""
-        for name in self._open.pop(id(flight), {}).values():
-            self._recorder.did("c", name)
-
-    def _begin(self, flight: Flight) -> dict[int, str]:
-        self.catch_up()
-        lengths = {window.length for active in flight.queries for window in active.compiled.windows}
-        names = {length: f"Q{self._begun + i}" for i, length in enumerate(sorted(lengths))}
-        self._begun += len(names)
-        self._open[id(flight)] = names
-        return names
-
-    def _read(self, name: str, since: int, until: int) -> None:
-        for end in range(since + self.group.clock.length, until + 1, self.group.clock.length):
-            number = self._youngest - (self._seen - end) // self.group.clock.length
-            self._recorder.did("r", name, number % self._slots)
+def wait_for_all(flights: Iterable[Flight]) -> None:
+    """Wait until the jobs of started flights have ended, in whichever way."""
+    wait([flight.found for flight in flights if flight.found is not None])

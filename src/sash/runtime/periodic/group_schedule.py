@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 from sash.plan.nodes import Node, StreamWindow
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery
-from sash.schedule import LocalScheduler, Policy, PredictedQuery, ScheduledTask, predicted_cost
+from sash.runtime.periodic.joint_queries import JointQueries
+from sash.schedule import LocalScheduler, Policy, PredictedQuery, ScheduledTask, Task, TaskKey, predicted_cost
 from sash.schedule.policies import Conservative
 from sash.sharing.choose import Prices
 from sash.sharing.rules import Decision, shares_output
@@ -62,22 +63,11 @@ class Outputs:
         """The query whose output a query reads: often the query itself."""
         return self._by_name[active.name].leader
 
-    def led(self, queries: Iterable[ActiveQuery]) -> dict[str, list[ActiveQuery]]:
-        """Queries by the names of their leaders; an unknown query leads itself."""
-        found: dict[str, list[ActiveQuery]] = {}
-        for active in queries:
-            same = self._by_name.get(active.name)
-            found.setdefault(active.name if same is None else same.leader.name, []).append(active)
-        return found
-
     def with_followers(self, leaders: Iterable[ActiveQuery]) -> list[ActiveQuery]:
         """Leaders, each before the queries that read its output."""
         found = []
         for leader in leaders:
-            found.append(leader)
-            same = self._by_name[leader.name].queries
-            if len(same) > 1:
-                found += [each for each in same.values() if each is not leader]
+            found += [leader, *self.followers(leader)]
         return found
 
     def decision(self, active: ActiveQuery) -> Decision | None:
@@ -89,7 +79,8 @@ class Outputs:
 
     def followers(self, leader: ActiveQuery) -> list[ActiveQuery]:
         """The queries that read a leader's output."""
-        return self.with_followers([leader])[1:]
+        same = self._by_name[leader.name].queries
+        return [each for each in same.values() if each is not leader] if len(same) > 1 else []
 
 
 class _Identical:
@@ -199,6 +190,8 @@ class Schedule:
         # The weight of all queries; None when a query has come or gone.
         self._weight: float | None = None
         self.leaders: set[str] = set()
+        # The queries of tasks that were executed, until queries come or go.
+        self._joint: dict[TaskKey, JointQueries] = {}
 
     def trial(self, place: Place, together: DecideTogether) -> Schedule:
         """A copy with the same queries, by the policy even while this schedule is plain."""
@@ -226,6 +219,7 @@ class Schedule:
         self._know(active)
         output = self.output(active)
         if output is not None and output.allowed:
+            self._forget_task_of(self.leader(active))
             self._raise_priority(self.leader(active), now)
             return
         slower = [each for each in self.followers(active) if each.name in self.leaders]
@@ -237,7 +231,7 @@ class Schedule:
     def _know(self, active: ActiveQuery) -> None:
         self.queries[active.name] = active
         self._weight = None
-        if active.compiled.lifetime is not None:
+        if active.compiled.is_mortal:
             self._mortal[active.name] = active
         if self._follows:
             self._outputs.add(active)
@@ -251,6 +245,7 @@ class Schedule:
         self._weight = None
         left = self._outputs.remove(active) if self._follows else []
         if name not in self.leaders:
+            self._forget_task_of(self.leader(left[0]))
             return True
         self._unschedule(active, now)
         if left:
@@ -258,10 +253,6 @@ class Schedule:
             ends = [each.answered + (each.compiled.slide or 0) for each in left if each.answered is not None]
             self._schedule(self.leader(left[0]), now, min(ends, default=None))
         return True
-
-    def led(self, queries: Iterable[ActiveQuery]) -> dict[str, list[ActiveQuery]]:
-        """Queries by the names of the queries whose output they read."""
-        return self._outputs.led(queries) if self._follows else {active.name: [active] for active in queries}
 
     def leader(self, active: ActiveQuery) -> ActiveQuery:
         """The query whose output a query reads: itself, unless an identical query is faster."""
@@ -324,14 +315,19 @@ class Schedule:
     def _unschedule(self, active: ActiveQuery, now: int | None) -> None:
         self.leaders.discard(active.name)
         self._take_away(active.name)
+        self._forget_task_of(active)
         self.local.remove(active.name, now)
+
+    def _forget_task_of(self, leader: ActiveQuery) -> None:
+        """A query of this task comes or goes."""
+        self._joint.pop(self.local.key_of(leader.name), None)
 
     def _priced(self, place: SchedulePlace) -> tuple[float, float]:
         return self.prices.access * place.access, self.prices.post * place.post
 
-    def expected(self, queries: Iterable[ActiveQuery]) -> tuple[float, float]:
+    def expected(self, joint: Iterable[JointQueries]) -> tuple[float, float]:
         """The expected cost of a joint execution, before prices: one access, and each leader's own part."""
-        places = [self._places[active.name] for active in queries if active.name in self._places]
+        places = [self._places[name] for each in joint for name in each.names if name in self._places]
         return max((place.access for place in places), default=0.0), sum(place.post for place in places)
 
     def predicted(self, policies: Sequence[Policy]) -> list[float]:
@@ -367,6 +363,7 @@ class Schedule:
                 continue
             self._take_away(name)
             self._put(self.queries[name], place)
+            self._forget_task_of(self.queries[name])
             self.local.regroup(name, place.group, now)
         self.local.reprice({name: self._priced(place) for name, place in self._places.items()}, now)
 
@@ -379,15 +376,19 @@ class Schedule:
         return self._weight
 
     def ended(self, clock: int | None) -> list[str]:
-        """The queries whose lifetimes are over at an event time; a life begins with the stream's first time."""
+        """The queries whose lifetimes are over at an event time, and those that have told all.
+
+        A life begins with the stream's first time.
+        """
         if clock is None:
             return []
         for active in self._mortal.values():
-            assert active.compiled.lifetime is not None
-            if active.ends_at is None:
+            if active.ends_at is None and active.compiled.lifetime is not None:
                 active.ends_at = clock + active.compiled.lifetime
-        over = [active for active in self._mortal.values() if (active.ends_at or 0) < clock]
-        return [active.name for active in over if not self._owes(active)]
+        return [active.name for active in self._mortal.values() if active.has_told_all or self._is_over(active, clock)]
+
+    def _is_over(self, active: ActiveQuery, clock: int) -> bool:
+        return active.ends_at is not None and active.ends_at < clock and not self._owes(active)
 
     def _owes(self, active: ActiveQuery) -> bool:
         """Whether a late SLIDE EXACTLY query still owes answers at multiples within its lifetime."""
@@ -427,6 +428,7 @@ class Schedule:
 
     def _begin_anew(self, now: int) -> None:
         self.local = LocalScheduler.restore(self.local.snapshot(), self._planned_by)
+        self.forget_joint()
         self._outputs = Outputs()
         for active in self.queries.values():
             self._know(active)
@@ -461,7 +463,7 @@ class Schedule:
             self.local.done(execution)
             taken.append(execution)
             # A scan for several groups at once costs less than one scan each, but it cannot be interrupted.
-            if one_by_one or early or not self.shares:
+            if one_by_one or early:
                 return taken
 
     def begin(self, now: int) -> list[ScheduledTask]:
@@ -476,10 +478,25 @@ class Schedule:
         parts = [tuple(due for due in decided.tasks if due.task.exactly == exactly) for exactly in (True, False)]
         return [replace(decided, tasks=tasks) for tasks in parts if tasks]
 
-    def members(self, execution: ScheduledTask) -> list[ActiveQuery]:
-        """The queries that an execution answers, without queries that have ended meanwhile."""
-        known = self.queries
-        return self._with_followers([known[name] for name in execution.members if name in known])
+    def joint(self, execution: ScheduledTask) -> list[JointQueries]:
+        """The queries that an execution answers, task by task, without queries that have ended meanwhile."""
+        return [found for due in execution.tasks if (found := self._joint_queries(due.task)) is not None]
+
+    def _joint_queries(self, task: Task) -> JointQueries | None:
+        known = self._joint.get(task.key)
+        if known is not None and known.members == task.members:
+            return known
+        leaders = [self.queries[name] for name in task.members if name in self.queries]
+        if not leaders:
+            return None
+        found = JointQueries(self._with_followers(leaders), self.leader, task.members)
+        if len(leaders) == len(task.members):
+            self._joint[task.key] = found
+        return found
+
+    def forget_joint(self) -> None:
+        """What the queries of tasks have in common has changed."""
+        self._joint.clear()
 
     def answered_by(self, leaders: Iterable[str]) -> list[str]:
         """These queries, and those that read their output."""

@@ -15,14 +15,15 @@ import pyarrow as pa
 
 from sash.core.errors import QueryFailedError, SashError
 from sash.core.time import format_duration, to_micros
+from sash.core.window import LandmarkWindow
 from sash.panes.answers import PendingTable
-from sash.panes.readings import Reading
 from sash.runtime.answers.answer import Answer, stamped_table
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading
 from sash.runtime.periodic.executor import Execution
+from sash.runtime.periodic.joint_queries import JointQueries
 from sash.runtime.periodic.stream_runtime import StreamRuntime, newest_common
-from sash.sharing.groups import Need
+from sash.sharing.choose import CLUSTER
 
 
 class PaneLookup:
@@ -30,7 +31,8 @@ class PaneLookup:
 
     def __init__(self, active: ActiveQuery, as_of: int) -> None:
         home = active.home
-        home.statistics.executed([active.compiled.windows], home.clock.length)
+        self._joint = JointQueries([active])
+        home.note_execution([self._joint])
         for bound in active.readings:
             bound.valid_from = bound.group.valid_from(bound)
         self._active = active
@@ -38,25 +40,27 @@ class PaneLookup:
         self._moment = home.clock.moment(as_of)
         self._complete = active.is_complete(as_of)
         self._outcome = AdvanceOutcome()
-        self._execution = Execution([active], as_of, self._outcome)
+        self._execution = Execution([self._joint], as_of, self._outcome)
         self._execution.freeze()
         self._seen = self._state()
 
     def compute(self) -> Answer:
         active, home = self._active, self._active.home
-        for _, table in self._execution.tables():
-            scheduled = home.clock.is_multiple(active.compiled.slide, self._as_of)
-            number = self._as_of if home.name.by_rows else None
-            whole = table.table if isinstance(table, PendingTable) else table
-            return Answer(active.name, self._moment, self._complete, scheduled, whole, number)
-        raise QueryFailedError(next(iter(self._outcome.failed.values())))
+        self._execution.read()
+        (table,) = self._execution.tables(self._joint)
+        if table is None:
+            raise QueryFailedError(next(iter(self._outcome.failed.values())))
+        scheduled = home.clock.is_multiple(active.compiled.slide, self._as_of)
+        number = self._as_of if home.name.by_rows else None
+        whole = table.table if isinstance(table, PendingTable) else table
+        return Answer(active.name, self._moment, self._complete, scheduled, whole, number)
 
     def is_latest(self) -> bool:
         """Whether all its groups are where they were. Numbers only grow, so they were so at the first comparison.
 
         A job in the cluster is not done again: its answer has the time at which its files were taken.
         """
-        return any(group.in_cluster for group in self._active.groups) or self._state() == self._seen
+        return any(group.panes.kind == CLUSTER for group in self._active.groups) or self._state() == self._seen
 
     def _state(self) -> list[tuple[int | None, int]]:
         return [(group.clock.now, group.panes.version) for group in self._active.groups]
@@ -90,6 +94,13 @@ def is_cut(active: ActiveQuery) -> bool:
 def _check_edges(bound: BoundReading, active: ActiveQuery) -> None:
     window, group, as_of = bound.reading.window, bound.group, newest_common(active)
     stream = active.compiled.stream
+    if isinstance(window, LandmarkWindow):
+        if as_of is not None and not group.keeps(window, as_of):
+            raise SashError(
+                f"the synopsis over {stream} by {group.label} does not keep all of {window}; "
+                "register a query with such a window first"
+            )
+        return
     if window.unbounded and not group.members.keeps_history:
         raise SashError(
             f"the synopsis over {stream} by {group.label} forgets what its windows have passed; "
@@ -115,8 +126,7 @@ def _too_early(query: CompiledQuery) -> str:
 
 def _why_not(query: CompiledQuery, runtime: StreamRuntime) -> str:
     labels = ", ".join(group.label for group in runtime.groups.values()) or "none"
-    pairs = zip(query.readings, query.needs, strict=True)
-    missing = [reading for reading, needs in pairs if not _is_stored(reading, needs, runtime)]
+    missing = [each for number, each in enumerate(query.readings) if runtime.offer(query, number) is None]
     leaf = next(f.query for f in query.finishers if any(reading in missing for reading in f.readings))
     wanted = ", ".join(str(call) for call in leaf.calls)
     by = ", ".join(key.expression.sql for key in leaf.keys)
@@ -125,8 +135,3 @@ def _why_not(query: CompiledQuery, runtime: StreamRuntime) -> str:
         f"{'under this WHERE ' if leaf.predicate is not None else ''}"
         f"(pane tables: {labels}); register a query with these aggregates and groups, its panes then answer"
     )
-
-
-def _is_stored(reading: Reading, needs: tuple[Need, ...], runtime: StreamRuntime) -> bool:
-    group = runtime.groups.get(reading.table)
-    return group is not None and group.offer(reading, None, needs) is not None

@@ -9,8 +9,7 @@ of a micro-batch arrive, by assumption, evenly over the time until the next one,
 
 and an arrived pane is taken in before the next decision. A query that was due then is late, and its answer is as of the
 newest pane (thesis 8.4.2): periods lengthen, no query is dropped. While there is time, every pane is a moment of its
-own, as in `run()`, and nobody waits for the next pane. (With workers beside slides, a moment lasts until all its due
-queries have been executed, or the next pane has arrived; see `beside`.)
+own, as in `run()`, and nobody waits for the next pane.
 
 Live, measured times correct the model of sharing/choose.py; not in `run()`, because no two runs take the same time. An
 execution took access * x + post * y seconds: least squares over the executions, recent ones weighing more, give x and
@@ -103,9 +102,6 @@ class Pace(Protocol):
     def passed(self) -> float:
         """The part of the time that is used up; 1 or more: no time is left."""
 
-    def seconds_until(self, part: float) -> float | None:
-        """The seconds until this part is used up; None: not known, and nobody need wait."""
-
 
 class UnhurriedPace:
     hurries = False
@@ -113,9 +109,6 @@ class UnhurriedPace:
 
     def passed(self) -> float:
         return 0.0
-
-    def seconds_until(self, part: float) -> float | None:
-        return None
 
 
 UNHURRIED = UnhurriedPace()
@@ -134,6 +127,3 @@ class UntilNext:
 
     def passed(self) -> float:
         return (self._clock.now() - self._begun) / self._seconds
-
-    def seconds_until(self, part: float) -> float | None:
-        return max(0.0, part * self._seconds - (self._clock.now() - self._begun))

@@ -9,29 +9,37 @@ It makes no difference here which kind of store has the panes, or whether time c
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.core.window import Window
-from sash.panes.cluster_panes import Cluster, ClusterPanes
+from sash.core.window import LandmarkWindow, Window
+from sash.panes.cluster_panes import FILES, Cluster, ClusterPanes
+from sash.panes.list_panes import ListPanes
 from sash.panes.pane_rows import PaneRows
 from sash.panes.pane_store import PaneStore
-from sash.panes.readings import Reading, TableName
+from sash.panes.readings import TableName
+from sash.runtime.answers.answer import Answer
+from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading, Membership
 from sash.runtime.periodic.choices import Choices, synopsis_for
 from sash.runtime.periodic.group_schedule import Schedule, SchedulePlace
+from sash.runtime.periodic.joint_queries import JointQueries
 from sash.runtime.periodic.pace import Calibration
 from sash.runtime.periodic.pane_clock import PaneClock
 from sash.runtime.settings import Settings
 from sash.runtime.statistics import GroupStatistics, Timeline
 from sash.schedule import ScheduledTask
 from sash.sharing.choose import CLUSTER, Prices, post_cost
-from sash.sharing.groups import Need, PaneTable, compute_together, pane_table, share_state, similar
+from sash.sharing.groups import PaneTable, compute_together, pane_table, share_state
 from sash.sharing.rules import Decision
+
+if TYPE_CHECKING:
+    from sash.runtime.periodic.flight import Flight
 
 
 class PaneGroup:
@@ -42,15 +50,15 @@ class PaneGroup:
         self.clock = PaneClock(stream, name.by_rows)
         self._late_revise = stream.late_revise
         self.panes: PaneStore = synopsis_for(name)
-        # The same panes, if they are in the cluster.
-        self.cluster_panes: ClusterPanes | None = None
+        # The same panes, if all of them, or the open ones, are in files.
+        self.filed_panes: ClusterPanes | ListPanes | None = None
         # A stream that sheds load scales only the partials that come to this process.
         self._can_move = bool(name.keys) and not name.by_rows and stream.shed is None
         self.schedule = Schedule(settings.make_policy(), self.clock.offset, self._place, self._together)
         self.members = Membership(name)
         # The queries that are scheduled here, including those that wait for the data to begin.
         self.queries: dict[str, ActiveQuery] = {}
-        # Since when UNBOUNDED windows have everything; None: from the origin.
+        # Since when UNBOUNDED and landmark windows have everything; None: from the origin.
         self.history_from: int | None = None
         # The other groups that some query reads together with this one.
         self.links: list[PaneGroup] = []
@@ -59,8 +67,10 @@ class PaneGroup:
         self.settings = settings
         self.choices = Choices(name, self.clock.length, settings.filter_precision)
         self.calibration = Calibration()
-        # How many executions have begun and are not committed (see `flight`): until then the tasks do not change.
+        # How many executions have begun and are not committed (see `beside`): until then the tasks do not change.
         self.under_way = 0
+        # The execution in the cluster that the group does not wait for: its later deadlines wait.
+        self.flight: Flight | None = None
         self._is_trial = False
 
     def trial(self) -> PaneGroup:
@@ -70,7 +80,10 @@ class PaneGroup:
         """
         other = copy.copy(self)
         other.clock, other.panes = copy.copy(self.clock), copy.copy(self.panes)
-        other.clock.coarse, other.links, other._is_trial = [], [], True
+        if self.list_panes is not None:
+            # EXPLAIN reads delta from the lists, while others slide.
+            other.panes = self.list_panes.frozen({}, self.clock.position)
+        other.clock.coarse, other.links, other.flight, other._is_trial = [], [], None, True
         other.members, other.queries = self.members.trial(), dict(self.queries)
         other.choices = self.choices.trial()
         other.schedule = self.schedule.trial(other._place, other._together)
@@ -99,7 +112,18 @@ class PaneGroup:
 
     @property
     def in_cluster(self) -> bool:
-        return self.cluster_panes is not None
+        """Whether the rows of a micro-batch stay in the cluster, as files."""
+        return self.filed_panes is not None
+
+    @property
+    def cluster_panes(self) -> ClusterPanes | None:
+        """The panes, if an execution over them is a Spark job."""
+        return self.panes if isinstance(self.panes, ClusterPanes) else None
+
+    @property
+    def list_panes(self) -> ListPanes | None:
+        """The panes, if they are short lists."""
+        return self.panes if isinstance(self.panes, ListPanes) else None
 
     @property
     def _may_move(self) -> bool:
@@ -115,6 +139,11 @@ class PaneGroup:
     def is_too_large(self) -> bool:
         """Whether it has more groups than this process should keep, and could go to the cluster."""
         return self._may_move and self.panes.groups_beyond(self.settings.cluster_groups) > 0
+
+    @property
+    def belongs_there(self) -> bool:
+        """Whether the group goes to the cluster by itself. The open counts of short lists have no bound."""
+        return self.is_too_large or (self._may_move and self.list_panes is not None)
 
     def crowded_out(self, may_move: bool) -> dict[str, str]:
         """The queries that fail because there are too many groups, with the reason: all queries, or none.
@@ -133,32 +162,36 @@ class PaneGroup:
         )
         return {name: why for name, _ in self.members.readers}
 
-    def move_to_cluster(self, cluster: Cluster | None) -> ClusterPanes:
-        """Keep only names of files from now on; the panes are written already."""
+    def move_to_cluster(self, cluster: Cluster | None) -> ClusterPanes | ListPanes:
+        """Keep only names of files from now on, for open panes at least; the panes are written already."""
         before = self.panes
-        self.panes = self.cluster_panes = ClusterPanes(before.key_types, cluster, before.version + 1)
+        if isinstance(before, ListPanes):
+            before.load_files(FILES.empty_table())
+            self.filed_panes = before
+            return before
+        self.panes = self.filed_panes = ClusterPanes(before.key_types, cluster, before.version + 1)
         self.panes.since, self.panes.reach = before.since, before.reach
         self.choices.drop_filters()
-        return self.cluster_panes
+        return self.panes
 
     # -- its readings ----------------------------------------------------------------------------------
 
     def add_reader(self, name: str, number: int, bound: BoundReading) -> None:
         if bound.reading.window.unbounded and not self.members.keeps_history:
             self.history_from = self.clock.gone_until
-        load = replace(self.choices.load, pane=self.clock.length)
-        bound.share(
-            share_state(bound.reading, bound.needs, self.members.partials, load, self.settings.share_predicates)
-        )
+        load, mode = self.choices.load, self.settings.share_predicates
+        if load.pane != self.clock.length:
+            load = replace(load, pane=self.clock.length)
+        bound.share(share_state(bound.reading, bound.needs, self.members.partials, load, mode))
         self.members.add(name, number, bound)
         self.panes.reach = self.members.reach
 
-    def offer(self, reading: Reading, synopsis: str | None, needs: tuple[Need, ...]) -> BoundReading | None:
-        """A reading bound to stored partials, its own or combined ones; None if something is missing."""
-        bound = BoundReading(reading, self, synopsis, needs=needs)
-        if any(partial not in self.members.partials for partial in reading.partials):
+    def offer(self, query: CompiledQuery, number: int) -> BoundReading | None:
+        """A query's reading bound to stored partials, its own or combined ones; None if something is missing."""
+        bound = BoundReading(query, number, self)
+        if any(partial not in self.members.partials for partial in bound.reading.partials):
             load, mode = self.choices.load, self.settings.share_in_questions
-            bound.share(share_state(reading, needs, self.members.partials, load, mode))
+            bound.share(share_state(bound.reading, bound.needs, self.members.partials, load, mode))
             if bound.covered is None:
                 return None
         return bound
@@ -211,10 +244,14 @@ class PaneGroup:
 
     def remove_readers(self, names: Iterable[str]) -> None:
         gone = dict.fromkeys(names)
+        if self.flight is not None and not self.flight.forget(gone):
+            self.flight = None
         self.members.remove(gone)
         self.panes.reach = self.members.reach
         if not self._is_trial:
-            self.members.uncover(self.panes)
+            if self.members.uncover(self.panes):
+                for group in (self, *self.links):
+                    group.schedule.forget_joint()
             self.panes.release(set(self.members.partials))
         for name in gone:
             if self.queries.pop(name, None) is not None:
@@ -243,11 +280,9 @@ class PaneGroup:
 
     def _place(self, active: ActiveQuery) -> SchedulePlace:
         """The queries that share computation with a query, and its cost, by the current synopses."""
-        stored = self._bound(active).stored
-        access = sum(self._access(bound) for bound in active.readings)
-        data, kind = self.choices.same_data(stored), self.choices.kind_for(stored, self.panes)
-        post = post_cost(active.compiled.leaves, self.choices.load)
-        return SchedulePlace(similar(data, stored, kind), access, post, data, kind)
+        data, kind, group, _ = self.choices.place(self._bound(active).stored, self.panes)
+        access = sum([self._access(bound) for bound in active.readings])
+        return SchedulePlace(group, access, post_cost(active.compiled.leaves, self.choices.load), data, kind)
 
     def _bound(self, active: ActiveQuery) -> BoundReading:
         """A query's first reading of this group, or, in a trial, of the group that is tried."""
@@ -255,12 +290,12 @@ class PaneGroup:
 
     def _access(self, bound: BoundReading) -> float:
         group = self if bound.group.name is self.name else bound.group
-        return group.choices.access(bound.stored, group.panes)
+        return group.choices.place(bound.stored, group.panes).access
 
     def _together(self, active: ActiveQuery, place: SchedulePlace, mates: Iterable[ActiveQuery]) -> Decision:
         """The rules' decision about executing a query with some others that read the same data."""
-        mine, others = self._bound(active), [self._bound(mate).needs for mate in mates]
-        return compute_together(place.data, place.kind, mine.needs, mine.covered, others)
+        mine, others = self._bound(active), [self._bound(mate).needs() for mate in mates]
+        return compute_together(place.data, place.kind, mine.needs(), mine.covered, others)
 
     def reprice(self, prices: Prices) -> None:
         """Plan anew with other prices."""
@@ -309,7 +344,7 @@ class PaneGroup:
 
     def next_due(self, target: int) -> int | None:
         """When the next execution is due by a time: at the end of a pane. A late execution is due now."""
-        if self.clock.origin is None:
+        if self.clock.origin is None or self.flight is not None:
             return None
         due = self.schedule.local.next_due(max(target, self.clock.position))
         if due is None:
@@ -327,6 +362,25 @@ class PaneGroup:
         if not self.under_way and self.choices.look_again(self.panes):
             self.choose()
 
+    @property
+    def reads_cluster(self) -> bool:
+        """Whether its queries may read panes that are in the cluster."""
+        return any(group.cluster_panes is not None for group in (self, *self.links))
+
+    def land(self, outcome: AdvanceOutcome) -> list[Answer]:
+        """Take the answers of its flight; files that only the flight needed may go."""
+        assert self.flight is not None
+        answers, failed = self.flight.land()
+        self.flight = None
+        for name in failed:
+            self.unschedule(name)
+        outcome.failed |= failed
+        self._end_lifetimes(outcome)
+        for group in (self, *self.links):
+            if group.clock.origin is not None:
+                group.expire()
+        return answers
+
     def take(self, early: bool, one_by_one: bool) -> list[ScheduledTask]:
         """The tasks to execute at this position."""
         return self.schedule.take(self.clock.position, early, one_by_one)
@@ -334,7 +388,8 @@ class PaneGroup:
     @property
     def is_stale(self) -> bool:
         """Whether panes have come since the last answer of a query that may be answered before it is due."""
-        return self.clock.has_closed and self.schedule.local.decide_early(self.clock.position) is not None
+        rests = self.flight is not None or not self.clock.has_closed
+        return not rests and self.schedule.local.decide_early(self.clock.position) is not None
 
     def catch_up(self, target: int, outcome: AdvanceOutcome) -> None:
         """Close panes up to a time, whatever is due."""
@@ -355,49 +410,51 @@ class PaneGroup:
     def expire(self) -> None:
         """Forget the panes that no window reaches any more, here or through a query that reads several tables."""
         assert self.clock.retained_from is not None
-        edge = min(group.oldest_asked for group in (self, *self.links)) - self.panes.reach
+        asked = min(group.oldest_asked for group in (self, *self.links))
+        edge = asked - self.panes.reach
         if edge <= self.clock.retained_from:
             return
         if self.members.keeps_history:
-            self.panes.merge(edge)
+            self._merge(edge, asked)
         else:
             self.panes.expire(edge)
         self.clock.forget(edge)
         self._fit_policy()
 
+    def _merge(self, edge: int, asked: int) -> None:
+        """Merge panes before an edge, up to the edges of landmark windows; forget what none of these windows has."""
+        landmarks = self.members.landmarks
+        starts = [window.start(asked) for window in landmarks]
+        self.panes.merge(edge, {*starts, *(fixed for window in landmarks for fixed in window.fixed_edges)})
+        known_from, oldest = self.clock.origin if self.history_from is None else self.history_from, min([edge, *starts])
+        assert known_from is not None
+        if not self.members.keeps_everything and oldest > known_from:
+            self.panes.expire(oldest)
+            self.history_from = oldest
+
     @property
     def oldest_asked(self) -> int:
-        """The oldest time as of which a query still needs an answer: a late SLIDE EXACTLY query's own."""
+        """The oldest time as of which a query still needs an answer: a late SLIDE EXACTLY query's own, a flight's."""
         late = self.schedule.local.late_exactly(self.clock.position)
-        return self.clock.position if late is None else late
+        asked = self.clock.position if late is None else late
+        return asked if self.flight is None else min(asked, self.flight.as_of)
 
     def _end_lifetimes(self, outcome: AdvanceOutcome) -> None:
+        flying = {} if self.flight is None else self.flight.queries
         for name in self.schedule.ended(self.clock.event_time(self.clock.position)):
-            if self.unschedule(name):
+            if name not in flying and self.unschedule(name):
                 outcome.ended.append(name)
 
-    def awake(self, execution: ScheduledTask) -> list[ActiveQuery]:
-        """The queries of an execution that have an answer: a window that stays empty is reported once."""
-        awake, as_of, position, pane = [], execution.as_of, self.clock.position, self.clock.length
-        # Many queries have windows of the same length.
-        known: dict[tuple[Window, ...], bool] = {}
-        for active in self.schedule.members(execution):
-            if active.answered == as_of:
-                continue
-            active.note_answer(as_of, position, pane)
-            silent = None if active.spans is None else known.get(active.spans)
-            if silent is None:
-                silent = self.is_silent(active, as_of)
-                if active.spans is not None:
-                    known[active.spans] = silent
-            # The common case is spared a call: rows, as before.
-            if not (silent or active.empty.rests) or active.empty.tells(not silent):
-                awake.append(active)
-        return awake
+    def awake(self, execution: ScheduledTask) -> list[JointQueries]:
+        """The queries of an execution that have an answer, task by task."""
+        as_of, now, pane = execution.as_of, self.clock.position, self.clock.length
+        joint = self.schedule.joint(execution)
+        return [found for each in joint if (found := each.awake(as_of, now, pane)) is not None]
 
-    def is_silent(self, active: ActiveQuery, as_of: int) -> bool:
-        """Whether all windows of a query are empty."""
-        return all(bound.is_empty(as_of) for bound in active.readings)
+    def note_execution(self, joint: Sequence[JointQueries]) -> None:
+        """Count queries that are executed together."""
+        together, apart = zip(*(each.costs(self.clock.length) for each in joint), strict=True)
+        self.statistics.executed(sum([len(each.queries) for each in joint]), max(together), sum(apart))
 
     def rest(self, execution: ScheduledTask, target: int) -> None:
         """In a gap without tuples, sleep until some window reaches the next pane with tuples, or unknown panes."""
@@ -417,15 +474,32 @@ class PaneGroup:
     # -- which answers it can give ---------------------------------------------------------------------
 
     def is_complete(self, bound: BoundReading, now: int) -> bool:
-        if bound.reading.window.unbounded or self.name.partition:
+        window, clock = bound.reading.window, self.clock
+        if isinstance(window, LandmarkWindow):
+            return self.keeps(window, now) and window.start(now) >= max(
+                time for time in (clock.origin, bound.valid_from) if time is not None
+            )
+        if window.unbounded or self.name.partition:
             # A partition with few rows is complete if its rows were counted from the beginning.
             return bound.valid_from is None
-        window, clock = bound.reading.window, self.clock
-        if clock.coarse and (clock.cuts(now - window.lag) or clock.cuts(now - window.reach)):
+        if clock.coarse and (clock.cuts(window.end(now)) or clock.cuts(window.start(now))):
             return False
-        assert clock.retained_from is not None
-        known_from = clock.retained_from if bound.valid_from is None else max(clock.retained_from, bound.valid_from)
-        return now - window.reach >= known_from
+        return self._has_all_after(window.start(now), bound.valid_from)
+
+    def is_whole(self, edge: int, since: int | None) -> bool:
+        """Whether surely all windows are complete that begin at an edge or later, and are valid since a time."""
+        clock = self.clock
+        is_plain = clock.origin is not None and not (clock.coarse or self.name.partition)
+        return is_plain and self._has_all_after(edge, since)
+
+    def _has_all_after(self, edge: int, since: int | None) -> bool:
+        assert self.clock.retained_from is not None
+        return edge >= self.clock.retained_from and (since is None or edge >= since)
+
+    def keeps(self, window: LandmarkWindow, now: int) -> bool:
+        """Whether all panes of a landmark window are there, and none lies across its edges."""
+        known_from = self.history_from if self.members.keeps_history else self.clock.gone_until
+        return (known_from is None or window.start(now) >= known_from) and not self.cuts(window, now)
 
     def answered_by(self, members: Iterable[str]) -> list[str]:
         """The queries that a task of these members answers, without queries that have ended meanwhile."""
@@ -437,7 +511,7 @@ class PaneGroup:
 
     def cuts(self, window: Window, now: int) -> bool:
         """Whether a stored pane lies across an edge of a window as of a time: then the window has no answer."""
-        return any(self.panes.straddles(edge) for edge in (now - window.lag, now - window.reach))
+        return any(self.panes.straddles(edge) for edge in (window.end(now), window.start(now)))
 
     def restore_choices(self, saved: list[float]) -> None:
         """After a restart, base choices on the saved load."""

@@ -12,7 +12,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -24,15 +23,16 @@ from sash.core.events import report
 from sash.core.time import Micros
 from sash.core.window import pane_length
 from sash.panes.pane_rows import BatchFacts
-from sash.panes.readings import TableName
+from sash.panes.readings import Reading, TableName
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.observed import RateMeter
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading
-from sash.runtime.periodic.advance import Advance, Execute, ServiceResult
-from sash.runtime.periodic.beside import Beside, SlideRules
+from sash.runtime.periodic.advance import Advance, ServiceResult
+from sash.runtime.periodic.beside import BesideAgain
 from sash.runtime.periodic.executor import JointAnswers
-from sash.runtime.periodic.flight import PaneHistory
+from sash.runtime.periodic.flight import Flight, Launch
+from sash.runtime.periodic.joint_queries import JointQueries
 from sash.runtime.periodic.jumped import NOTHING, warn_of_jumps
 from sash.runtime.periodic.pace import UNHURRIED, Pace
 from sash.runtime.periodic.pane_group import PaneGroup
@@ -77,28 +77,24 @@ class StreamRuntime:
     """One stream: its watermark and its groups of queries, by pane table."""
 
     def __init__(
-        self,
-        stream: Stream,
-        settings: Settings,
-        pause: Callable[[], None] = lambda: None,
-        level: str = "serial",
-        away: Callable[[], AbstractContextManager[None]] = nullcontext,
+        self, stream: Stream, settings: Settings, pause: Callable[[], None] = lambda: None, flies: bool = False
     ) -> None:
-        """`pause` is called between executions, `away` while executions are under way: others may read the windows.
+        """`pause` is called between executions: others may read the windows.
 
-        `level`: how executions of a hurried advance and slides interact, if there are workers.
+        `flies`: a hurried advance does not wait for executions over panes in the cluster.
         """
         self.stream = stream
         self.settings = settings
         self._pause = pause
-        self._level = level
-        self._away = away
-        # For debugging: records what executions beside slides do to the panes of some group.
-        self.history: PaneHistory | None = None
+        self.flies = flies
         self._shares = SharedTime()
         self._advancing = False
         # Whether a group that has become too large goes to the cluster.
         self.may_move = False
+        # Whether a FREQUENT that comes now may read short lists; earlier versions of Sash had none.
+        self.has_lists = True
+        # While a snapshot is loaded: whether each query of the snapshot reads short lists.
+        self.lists_before: dict[str, bool] = {}
         self.groups: dict[TableName, PaneGroup] = {}
         # The groups in the order of their names, until one comes or goes.
         self._ordered: list[PaneGroup] | None = None
@@ -125,11 +121,12 @@ class StreamRuntime:
 
     def trial(self, tables: Iterable[TableName]) -> StreamRuntime:
         """A runtime with copies of some groups, for trials with other queries."""
-        other = StreamRuntime(self.stream, self.settings)
+        other = StreamRuntime(self.stream, self.settings, flies=self.flies)
         known = {name: self.groups.get(name) or PaneGroup(name, self.stream, self.settings) for name in tables}
         other.groups = {name: group.trial() for name, group in known.items()}
         readers = {name for group in other.groups.values() for name, _ in group.members.readers}
         other.active = {name: self.active[name] for name in readers}
+        other.has_lists, other.may_move = self.has_lists, self.may_move
         other.unreduced = dict(self.unreduced)
         return other
 
@@ -145,31 +142,59 @@ class StreamRuntime:
     def change(self, gone: Iterable[str], come: Sequence[CompiledQuery]) -> None:
         """Remove some queries and add others. Only the groups that they read are touched."""
         touched = self._forget(gone)
-        founded = {reading.table for query in come for reading in query.readings} - self.groups.keys()
-        entered = [self._bring_in(query) for query in come]
+        before = set(self.groups)
+        exact = [reading for query in come if self.why_counted(query) is not None for reading in query.readings]
+        entered = [self._bring_in(query, exact) for query in come]
         self._cut(touched.union(*({group.name for group in active.groups} for active in entered)))
         for active in entered:
             for bound in active.readings:
                 bound.group.require(bound, self._position(bound.group))
             active.home.enter(active)
-        for table in founded:
+        for table in self.groups.keys() - before:
             self._catch_up(self.groups[table])
 
-    def _bring_in(self, query: CompiledQuery) -> ActiveQuery:
-        active = self.active[query.name] = self._bound(query)
+    def _bring_in(self, query: CompiledQuery, exact: Sequence[Reading]) -> ActiveQuery:
+        active = self.active[query.name] = self._bound(query, self._reads_lists(query, exact))
         for number, bound in enumerate(active.readings):
             bound.group.add_reader(query.name, number, bound)
         active.home.queries[query.name] = active
         self.work.change(query, 1)
         return active
 
-    def _bound(self, query: CompiledQuery) -> ActiveQuery:
+    def why_counted(self, query: CompiledQuery) -> str | None:
+        """Why a query needs the counts of all items, whoever else is there; None: short lists would do."""
+        if any(reading.sub_window is None for reading in query.readings):
+            return "its aggregates need them"
+        if len(query.readings) > 1:
+            return "the query reads several windows"
+        if query.readings[0].lists is None:
+            return "a sub-window is no pane, because of PARTITION BY or LAG"
+        if self.stream.late_revise:
+            return "LATE REVISE adds to closed sub-windows"
+        return None if self.has_lists else "the query comes from an earlier version"
+
+    def _reads_lists(self, query: CompiledQuery, exact: Sequence[Reading]) -> bool:
+        """Whether a query that comes reads short lists. `exact` are the readings of others that come with it.
+
+        If all counts are kept for somebody else, as far back, the query reads those.
+        """
+        if query.name in self.lists_before:
+            return self.lists_before[query.name]
+        if self.why_counted(query) is not None:
+            return False
+        (mine,), group = query.readings, self.groups.get(query.readings[0].table)
+        kept = [bound.reading for bound in group.members.readers.values()] if group is not None else []
+        others = [*kept, *(reading for reading in exact if reading.table is mine.table)]
+        return not any(other.window.unbounded or other.window.reach >= mine.window.reach for other in others)
+
+    def _bound(self, query: CompiledQuery, by_lists: bool = False) -> ActiveQuery:
         readings = []
-        for reading, needs in zip(query.readings, query.needs, strict=True):
-            if reading.table not in self.groups:
-                self.groups[reading.table] = PaneGroup(reading.table, self.stream, self.settings)
+        for number, reading in enumerate(query.readings):
+            table = reading.lists if by_lists and reading.lists is not None else reading.table
+            if table not in self.groups:
+                self.groups[table] = PaneGroup(table, self.stream, self.settings)
                 self._ordered = None
-            readings.append(BoundReading(reading, self.groups[reading.table], query.synopsis, needs=needs))
+            readings.append(BoundReading(query, number, self.groups[table]))
         return ActiveQuery(query, readings)
 
     def answer_alone(
@@ -270,13 +295,24 @@ class StreamRuntime:
 
     def covers(self, query: CompiledQuery) -> ActiveQuery | None:
         """The query bound to groups whose synopses store everything that it reads; None if there are none."""
-        groups = [self.groups.get(reading.table) for reading in query.readings]
-        pairs = zip(groups, query.readings, query.needs, strict=True)
-        offered = [
-            None if group is None else group.offer(reading, query.synopsis, needs) for group, reading, needs in pairs
-        ]
+        offered = [self.offer(query, number) for number in range(len(query.readings))]
         readings = [bound for bound in offered if bound is not None]
         return ActiveQuery(query, readings) if len(readings) == len(offered) else None
+
+    def offer(self, query: CompiledQuery, number: int) -> BoundReading | None:
+        """A query's reading bound to the group that stores everything that it needs, if there is one."""
+        reading = query.readings[number]
+        for table in (reading.lists, reading.table):
+            group = None if table is None else self.groups.get(table)
+            if group is not None and (bound := group.offer(query, number)) is not None:
+                return bound
+        return None
+
+    def closes(self, group: PaneGroup, watermark: Micros | None) -> int | None:
+        """Up to where a watermark, or the end of input (None), closes the panes of a group over time."""
+        if watermark is None:
+            return None if self.latest is None else group.clock.ends_after(self.latest)
+        return group.clock.closed_by(watermark if self.watermark is None else max(watermark, self.watermark))
 
     def is_between(self, query: CompiledQuery) -> bool:
         """Whether the groups that a query reads are moving and not all as of one time: then the query must wait."""
@@ -388,7 +424,8 @@ class StreamRuntime:
             self._shares.set_weight(group.label, group.schedule.weight)
         execute = functools.partial(self.execute, pace.hurries)
         ends = [targets[group.name] for group in groups]
-        advance = self._advance_of(pace, groups, ends, execute, progress.outcome)
+        kind = Advance if pace.services is None else BesideAgain
+        advance = kind(groups, ends, execute, progress.outcome, self._pause, self.flies)
         if pace.services is not None:
             advance.repeat(pace.services[by_rows])
         else:
@@ -398,25 +435,45 @@ class StreamRuntime:
         progress.answers += advance.answers
         return advance
 
-    def _advance_of(
-        self, pace: Pace, groups: list[PaneGroup], ends: list[int], execute: Execute, outcome: AdvanceOutcome
-    ) -> Advance:
-        """Live, executions may run beside slides; recovery repeats such an advance in the same way."""
-        workers, level = self.settings.workers, self._level
-        if pace.services is not None or (pace.hurries and workers > 1 and level != "serial"):
-            rules = SlideRules(level, self._away, self.history)
-            return Beside(groups, ends, execute, outcome, self._pause, workers, rules)
-        return Advance(groups, ends, execute, outcome, self._pause, workers)
+    # -- executions beside micro-batches ---------------------------------------------------------------
+
+    @property
+    def flights(self) -> list[Flight]:
+        return [group.flight for group in self.ordered() if group.flight is not None]
+
+    def start_flights(self, launch: Launch) -> None:
+        for flight in self.flights:
+            flight.start(launch)
+
+    def landing(self) -> list[int]:
+        """The places of the groups whose flights can land."""
+        groups = enumerate(self.ordered())
+        return [place for place, group in groups if group.flight is not None and group.flight.is_done]
+
+    def land(self, places: Iterable[int]) -> Progress:
+        """Land the flights of some groups. Their outcome takes effect when it is concluded."""
+        progress = Progress()
+        for place in places:
+            progress.answers += self.ordered()[place].land(progress.outcome)
+        return progress
+
+    def conclude(self, landed: Progress, progress: Progress) -> Progress:
+        """All that an epoch gave: its landed flights, and its advance."""
+        progress.answers[:] = sorted([*landed.answers, *progress.answers], key=attrgetter("as_of"))
+        progress.outcome.failed |= landed.outcome.failed
+        progress.outcome.ended += landed.outcome.ended
+        self.change([*landed.outcome.failed, *landed.outcome.ended], ())
+        return progress
 
     # -- answering -------------------------------------------------------------------------------------
 
-    def execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: ServiceResult) -> float:
-        """Answer queries of one group as of one time. Called from several threads at once, for different groups."""
-        group, started = queries[0].home, time.perf_counter()
-        served.answers.extend(self._answers(queries, as_of, served.outcome))
+    def execute(self, measured: bool, joint: list[JointQueries], as_of: int, served: ServiceResult) -> float:
+        """Answer queries of one group as of one time."""
+        group, started = joint[0].home, time.perf_counter()
+        served.answers += self._answers(joint, as_of, served.outcome)
         took = time.perf_counter() - started
         if measured:
-            group.calibration.observe(group.schedule.expected(queries), took)
+            group.calibration.observe(group.schedule.expected(joint), took)
         return took
 
     def drifted_prices(self) -> dict[str, Prices]:
@@ -434,10 +491,9 @@ class StreamRuntime:
             if group.label in prices:
                 group.reprice(prices[group.label])
 
-    def _answers(self, queries: list[ActiveQuery], as_of: int, outcome: AdvanceOutcome) -> Iterator[Answer]:
-        home = queries[0].home
-        home.statistics.executed([active.compiled.windows for active in queries], home.clock.length)
-        return JointAnswers(queries, as_of, outcome).answers()
+    def _answers(self, joint: list[JointQueries], as_of: int, outcome: AdvanceOutcome) -> list[Answer]:
+        joint[0].home.note_execution(joint)
+        return JointAnswers(joint, as_of, outcome).answers()
 
     def probe(self, active: ActiveQuery) -> Answer | None:
         """A single answer as of the youngest closed pane, for one-time queries and for new queries."""
@@ -447,7 +503,7 @@ class StreamRuntime:
         for bound in active.readings:
             bound.valid_from = bound.group.valid_from(bound)
         outcome = AdvanceOutcome()
-        for answer in self._answers([active], as_of, outcome):
+        for answer in self._answers([JointQueries([active])], as_of, outcome):
             return answer
         raise QueryFailedError(next(iter(outcome.failed.values())))
 

@@ -14,14 +14,18 @@ import pyarrow as pa
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.errors import CheckpointError
 from sash.core.time import format_duration
+from sash.panes.cluster_panes import FILES
 from sash.panes.covered import CoveredPredicate
+from sash.panes.list_panes import ListPanes
 from sash.panes.readings import TableName
 from sash.plan.expressions import RowExpression
 from sash.runtime.compiler import compile_query
 from sash.runtime.periodic.active import ActiveQuery
+from sash.runtime.periodic.flight import Flight
+from sash.runtime.periodic.joint_queries import JointQueries
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.periodic.stream_runtime import StreamRuntime
-from sash.runtime.records.journal import SavedPaneGroup, SavedQuery, SavedRuntime
+from sash.runtime.records.journal import SavedFlight, SavedPaneGroup, SavedQuery, SavedRuntime
 
 
 def save(runtime: StreamRuntime) -> SavedRuntime:
@@ -47,6 +51,7 @@ def _saved_query(active: ActiveQuery) -> SavedQuery:
         lateness=active.lateness,
         valid_from=[bound.valid_from for bound in active.readings],
         covered=[_saved_cover(bound.covered) for bound in active.readings],
+        by_lists=active.home.name.lists is not None,
     )
 
 
@@ -67,6 +72,8 @@ def _saved_group(group: PaneGroup) -> SavedPaneGroup:
         prices=group.schedule.prices,
         judgement=group.choices.save(),
         statistics=group.statistics,
+        flight=None if group.flight is None else group.flight.save(),
+        open_files=[] if group.list_panes is None else group.list_panes.save_files(),
     )
 
 
@@ -97,7 +104,8 @@ def _predicate(sql: str, stream: Stream) -> RowExpression:
 
 
 def _saved_name(name: TableName) -> list[object]:
-    return [[key.sql for key in name.keys], name.by_rows, [key.sql for key in name.partition]]
+    saved: list[object] = [[key.sql for key in name.keys], name.by_rows, [key.sql for key in name.partition]]
+    return saved if name.lists is None else [*saved, list(name.lists.values)]
 
 
 def load(runtime: StreamRuntime, saved: SavedRuntime) -> None:
@@ -116,6 +124,14 @@ def load(runtime: StreamRuntime, saved: SavedRuntime) -> None:
         _load_group(group, each, table)
     for name, active in runtime.active.items():
         _load_query(active, saved.queries[name])
+    for each in saved.groups:
+        if each.flight is not None:
+            by_name[json.dumps(each.name)].flight = _flight(by_name[json.dumps(each.name)], each.flight, runtime)
+
+
+def _flight(group: PaneGroup, saved: SavedFlight, runtime: StreamRuntime) -> Flight:
+    joint = JointQueries([runtime.active[name] for name in saved.queries], group.schedule.leader)
+    return Flight(group, [[joint]], saved.as_of, later=saved.later)
 
 
 def _load_query(active: ActiveQuery, saved: SavedQuery) -> None:
@@ -130,10 +146,11 @@ def _load_group(group: PaneGroup, saved: SavedPaneGroup, table: pa.Table) -> Non
     group.clock.retained_from, group.history_from = saved.retained_from, saved.history_from
     group.clock.stamps.load(saved.stamps)
     group.clock.coarse = list(saved.coarse)
-    if saved.in_cluster:
-        group.move_to_cluster(None)
+    filed = group.move_to_cluster(None) if saved.in_cluster else None
     group.store_what_is_read()
     group.panes.load(table, saved.since)
+    if isinstance(filed, ListPanes):
+        filed.load_files(pa.Table.from_pylist(saved.open_files, FILES))
     group.schedule.prices = saved.prices
     if group.clock.origin is not None:
         group.schedule.restore(

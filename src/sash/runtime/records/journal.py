@@ -28,7 +28,7 @@ from sash.plan.reach import Reach, complete_from
 from sash.runtime.settings import Settings
 from sash.runtime.statistics import GroupStatistics, StreamStatistics
 from sash.sharing.choose import Prices
-from sash.storage.epochs import KEEP_ALL, LASTING, Entry, EpochLog, Snapshot
+from sash.storage.epochs import KEEP_ALL, LASTING, Entry, EpochLog, Intent, Snapshot
 
 # The format of checkpoints. A checkpoint of another format is refused (checkpoint.py).
 FORMAT = 6
@@ -65,9 +65,9 @@ class Journal:
     def is_durable(self) -> bool:
         return self._log is not None
 
-    def intend(self, epoch: int, version: int) -> int:
-        """The catalog version of a micro-batch: that of its first attempt, else the given one."""
-        return version if self._log is None else self._log.intend(epoch, version)
+    def intend(self, epoch: int, intent: Intent) -> Intent:
+        """What a micro-batch sees: what its first attempt saw, else what is given."""
+        return intent if self._log is None else self._log.intend(epoch, intent)
 
     def append(self, entry: JournalEntry) -> None:
         """Commit an epoch."""
@@ -215,9 +215,13 @@ class JumpedTuples(NamedTuple):
 
 
 class ServiceStep(StrEnum):
-    """The kind of a service: a whole one, or one step of an execution beside slides (periodic/beside.py)."""
+    """A whole service, or one whose execution flies (periodic/flight.py).
+
+    In a log of an earlier version: one step of an execution beside slides (periodic/beside.py).
+    """
 
     WHOLE = "whole"
+    FLY = "fly"
     BEGIN = "begin"
     SLIDE = "slide"
     COMMIT = "commit"
@@ -242,12 +246,14 @@ class ClusterChanges:
 
     `moved` are the directories of tables that have moved there, and `moved_files` their files. `pane_files` are the
     files that the micro-batch has written. `failed_there` has queries that failed in a job: as of when, and why.
+    `lists` has, by directory, the short lists of panes that close, and the ends of the panes.
     """
 
     moved: list[str] = field(default_factory=list)
     failed_there: dict[str, tuple[Micros, str]] = field(default_factory=dict)
     moved_files: pa.Table | None = field(default=None, metadata=_table("moved"))
     pane_files: pa.Table | None = field(default=None, metadata=_table("panes"))
+    lists: pa.Table | None = field(default=None, metadata=_table("lists"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,6 +262,8 @@ class StreamEntry:
 
     `failed` has queries, by serial number, whose expressions have failed in Spark, and why. For row-based windows,
     `counted` are the partials of tuples that got their numbers, and `pending` the tuples that have no number yet.
+    First the flights of the groups at the places `landed` have landed.
+    `has_lists`: queries that came with the entry may read short lists; earlier versions of Sash had none.
     """
 
     kind: ClassVar[str]
@@ -263,16 +271,18 @@ class StreamEntry:
     version: int
     settings: ReplayedSettings
     failed: dict[str, str]
+    has_lists: bool = False
     cluster: ClusterChanges = field(default_factory=ClusterChanges, metadata=_FLAT)
     counted: pa.Table | None = field(default=None, metadata=_table("counted"))
     pending: pa.Table | None = field(default=None, metadata=_table("pending"))
+    landed: list[int] | None = None
 
     def record(self) -> Entry:
         return Entry(self.kind, self.epoch, self.version, _facts(self), _tables(self))
 
     @staticmethod
     def read(entry: Entry) -> StreamEntry:
-        kind = next(each for each in (BatchEntry, HeartbeatEntry, EndEntry) if each.kind == entry.kind)
+        kind = next(each for each in (BatchEntry, HeartbeatEntry, EndEntry, LandingEntry) if each.kind == entry.kind)
         return _read(kind, entry.facts, entry.tables, epoch=entry.epoch, version=entry.version)
 
 
@@ -313,9 +323,19 @@ class EndEntry(StreamEntry):
     kind = "end"
 
 
+@dataclass(frozen=True, kw_only=True)
+class LandingEntry(StreamEntry):
+    """Flights have landed between two micro-batches; nothing else happened."""
+
+    kind = "landing"
+
+
 @dataclass(frozen=True)
 class SavedQuery:
-    """A periodic query. `valid_from` and `covered` have an item per reading; a cover is written as its conditions."""
+    """A periodic query. `valid_from` and `covered` have an item per reading; a cover is written as its conditions.
+
+    `by_lists`: it reads short lists instead of all counts.
+    """
 
     ends_at: Micros | None
     resting: bool
@@ -323,11 +343,24 @@ class SavedQuery:
     lateness: int
     valid_from: list[int | None]
     covered: list[list[Any] | None]
+    by_lists: bool = False
+
+
+@dataclass(frozen=True)
+class SavedFlight:
+    """An execution that has not landed. `later` has the files, by group, that have come since for its panes."""
+
+    as_of: int
+    queries: list[str]
+    later: dict[str, list[str]]
 
 
 @dataclass(frozen=True)
 class SavedPaneGroup:
-    """A group of panes. Its panes are a table of the snapshot (panes/pane_rows.py)."""
+    """A group of panes. Its panes are a table of the snapshot (panes/pane_rows.py).
+
+    `open_files` are rows of FILES (panes/cluster_panes.py), if the open panes of short lists are in files.
+    """
 
     name: list[object]
     in_cluster: bool
@@ -344,6 +377,8 @@ class SavedPaneGroup:
     prices: Prices
     judgement: list[float]
     statistics: GroupStatistics
+    flight: SavedFlight | None = None
+    open_files: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -444,6 +479,8 @@ class PlanProgress:
     # The serial numbers of queries that have had an answer. An entry has them only if they differ from the entry
     # before; earlier checkpoints do not have them.
     answered: list[int] | None = None
+    # When the lives of queries with a LIFETIME end, by their serial numbers.
+    lives: dict[str, Micros] = field(default_factory=dict)
 
     def since(self, before: PlanProgress) -> PlanProgress:
         """The part of the progress that an entry writes after another one."""
@@ -464,12 +501,17 @@ class PlanProgress:
             ended=list(self.ended),
             missed=dict(self.missed),
             begun=dict(self.begun),
+            lives=dict(self.lives),
         )
 
     def complete_from(self, needed: Iterable[Reach]) -> Micros | None:
         """The first time as of which answers with this reach are complete."""
         since = {name: each.since for name, each in self.begun.items() if each.since is not None}
         return complete_from(needed, since, [name for name, each in self.begun.items() if each.missed is None])
+
+    def is_over(self, serial: int, instant: Micros) -> bool:
+        """Whether an instant is after the life of a query."""
+        return instant > self.lives.get(str(serial), instant)
 
     @property
     def begins(self) -> Micros | None:

@@ -22,16 +22,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.archive import EXPIRES, Archive, with_times
+from sash.archive import EXPIRES, Archive, Spec, with_times
 from sash.archive.file_reader import expires_after
 from sash.archive.inbox import Inbox, InboxFiles
-from sash.archive.reader import as_keys, equals_any
+from sash.archive.wanted_keys import KeyRange, KeyValues, WantedKeys
 from sash.catalog import DeclaredArchive, Stream
 from sash.core.changes import EXP, INSTANT, NEVER, SIGN, TS
 from sash.core.errors import ArchiveError
 from sash.core.events import report
 from sash.core.time import Micros, format_duration, to_datetime, to_micros
 from sash.spark.spark_faults import first_line
+from sash.sql import SoughtRange, SoughtValues
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("sash.runtime")
 
-# From this size on Spark rewrites sub-indices: this process would need several times as much memory.
+# From this size on Spark rewrites sub-indices and reads probes: this process would need several times as much memory.
 SPARK_FROM_BYTES = 64 * 2**20
 # The most rows of a micro-batch in one file of the inbox.
 ROWS_PER_FILE = 500_000
@@ -232,29 +233,40 @@ class ArchiveFeed:
 
     # -- questions -------------------------------------------------------------------------------------
 
-    def probe(self, keys: pa.Array) -> tuple[pa.Table, Micros | None]:
-        """The rows with one of the keys, and their time."""
+    def fits(self, wanted: WantedKeys) -> bool:
+        """This process should read the rows of a probe; Spark reads more than that."""
+        with self._reading():
+            waiting = self.inbox.waiting(None, self.now).bytes
+        return self.archive.probe_size(wanted).bytes + waiting < SPARK_FROM_BYTES
+
+    def probe(self, wanted: WantedKeys) -> tuple[pa.Table, Micros | None]:
+        """The rows with wanted keys, and their time."""
         spec = self.archive.spec
         columns = [*spec.schema.names, EXPIRES]
         with self._reading():
             while True:
                 # In this order: `now` is never behind an update.
                 updated, now = self._updated, self.now
-                stored = self.archive.probe(keys, columns=columns)
-                waiting = self.inbox.waiting(updated, now).read(spec, equals_any(as_keys(keys, spec), spec.key))
+                stored = self.archive.probe_keys(wanted, columns=columns)
+                waiting = self.inbox.waiting(updated, now).read(spec, wanted.condition)
                 # Between the two reads an update may have moved records.
                 if self._updated == updated:
                     found = pa.concat_tables([stored, waiting.select(columns)]).filter(expires_after(now))
                     return found.select(spec.schema.names), _known(now)
 
     @contextmanager
-    def scanning(self, spark: SparkSession) -> Iterator[tuple[DataFrame, Micros | None]]:
-        """All rows as a DataFrame, and their time; their files stay until the end of the `with`."""
+    def scanning(
+        self, spark: SparkSession, wanted: WantedKeys | None = None
+    ) -> Iterator[tuple[DataFrame, Micros | None]]:
+        """All rows as a DataFrame, and their time; their files stay until the end of the `with`.
+
+        Files that cannot have `wanted` keys are left out.
+        """
         from sash.plan.expressions import quoted
         from sash.spark.archive_frames import alive, inserted_between, read_files
 
         spec = self.archive.spec
-        with self._reading(), self.archive.hold() as held:
+        with self._reading(), self.archive.hold(wanted=wanted) as held:
             now = self.now
             waiting = self.inbox.waiting(held.manifest.updated, now)
             stored, fresh = (read_files(spark, paths, spec) for paths in (held.paths, waiting.paths))
@@ -298,6 +310,12 @@ class ArchiveFeed:
         with self._writing:
             self._is_closed = True
             self.archive.close()
+
+
+def wanted_keys(sought: SoughtValues | SoughtRange, spec: Spec) -> WantedKeys:
+    if isinstance(sought, SoughtValues):
+        return KeyValues.of(sought.values, spec)
+    return KeyRange.of(sought.low, sought.high, spec)
 
 
 def _known(now: Micros) -> Micros | None:

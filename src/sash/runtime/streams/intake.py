@@ -95,6 +95,7 @@ class Intake:
     def start(self) -> int | None:
         """Start the query; the result is the limit that it begins with."""
         self.running.error = None
+        self.running.on_failure = self.fail
         self.running.refuse_batches(False)
         limit = self.running.input_limit
         most = None if limit is None else limit.begin()
@@ -117,9 +118,10 @@ class Intake:
     def wait(self) -> None:
         """Wait until the query has ended; raises its error."""
         try:
-            if self._failure is not None:
-                raise self._failure
-            self._query.awaitTermination()
+            if self._failure is None:
+                self._query.awaitTermination()
+            if (failure := self._failure or self._end_flights()) is not None:
+                raise failure
         except Exception as error:
             if self.running.stopping:
                 return
@@ -133,12 +135,23 @@ class Intake:
                 report(logger, logging.INFO, "stream.ended", told, **progress(self.running))
         finally:
             self._cut()
+            self._end_flights()
+
+    def _end_flights(self) -> SashError | None:
+        """Wait for the executions beside micro-batches; the result is why one of them failed."""
+        try:
+            self.running.end_flights()
+        except Exception as error:
+            return self._told(error)
+        return None
 
     def _told(self, error: Exception) -> SashError:
         """The error of the query, as a SashError."""
         name, known = self.running.stream.name, self._failure or self.running.error
         if known is not None:
             return known
+        if isinstance(error, SashError):
+            return error
         if is_disk_full(error):
             return disk_full(name, self._directory)
         return SourceError(f"stream '{name}' stopped: {first_line(error)}")
@@ -151,8 +164,8 @@ class Intake:
         error = self._failure or self._query.exception()
         return None if error is None else self._told(error)
 
-    def stop(self) -> None:
-        """Stop after the micro-batch in flight."""
+    def stop(self) -> SashError | None:
+        """Stop after the micro-batch in flight, and the executions beside it; the result is why one of these failed."""
         self.running.refuse_batches(True)
         with self._turn:
             self._query.stop()
@@ -160,11 +173,12 @@ class Intake:
         if self._renewal is not None:
             self._renewal.join()
         self._cut()
+        return self._end_flights()
 
-    def fail(self, error: SashError) -> None:
+    def fail(self, error: Exception) -> None:
         """Stop after an error beside the micro-batches; `wait` raises the error."""
         with self._turn:
-            self._failure = error
+            self._failure = self._told(error)
             self._query.stop()
 
     def _cut(self) -> None:

@@ -11,9 +11,11 @@ replayed. The stored window has its rows in the same entries, so it is a part of
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +35,7 @@ from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic import stream_snapshot
 from sash.runtime.periodic.advance import repeated
 from sash.runtime.periodic.cluster_tables import ClusterDirectories, ClusterTables
+from sash.runtime.periodic.flight import wait_for_all
 from sash.runtime.periodic.onetime import PaneLookup, is_cut
 from sash.runtime.periodic.pace import UNHURRIED, Pace, UntilNext
 from sash.runtime.periodic.stream_runtime import Progress, StreamRuntime, newest_common
@@ -43,6 +46,7 @@ from sash.runtime.records.journal import (
     HeartbeatEntry,
     Journal,
     JumpedTuples,
+    LandingEntry,
     ReplayedSettings,
     StreamEntry,
     StreamSnapshot,
@@ -55,8 +59,9 @@ from sash.runtime.stored.stored_window import KeptWindow, RowsAndLate, rows_of_b
 from sash.runtime.streams.input_limit import InputMeter
 from sash.runtime.streams.load import report_recovery, report_snapshot
 from sash.runtime.streams.stream_pass import Passes
+from sash.spark.pools import PANES, in_pool
 from sash.spark.sources import units_in
-from sash.storage.epochs import KEEP_ALL, EpochLog
+from sash.storage.epochs import KEEP_ALL, EpochLog, Intent
 from sash.storage.window_files import WindowFiles
 
 if TYPE_CHECKING:
@@ -180,7 +185,7 @@ class PaneRuntime:
         self._isolation = isolation
         self._journal = Journal(storage.log)
         self._clock = clock
-        self.panes = StreamRuntime(stream, settings, isolation.give_way, level, isolation.away)
+        self.panes = StreamRuntime(stream, settings, isolation.give_way, flies=level != "serial")
         away = nullcontext if level == "serial" else isolation.away
         self.cluster = ClusterTables(self.panes, source, storage.panes, away)
         self._roster = Roster(self.panes, queries, audience)
@@ -191,6 +196,8 @@ class PaneRuntime:
         self.input = InputMeter()
         self.epoch = -1
         self._is_broken = False
+        # Called on the thread of a flight that can land.
+        self.on_landing: Callable[[], None] = lambda: None
         # Queries that had failed when the epoch began.
         self._failed_before: set[str] = set()
 
@@ -211,13 +218,13 @@ class PaneRuntime:
                 + (" with the checkpoint to go on" if self._journal.is_durable else " and read it anew")
             )
 
-    def begin(self, epoch: int, version: int) -> int:
+    def begin(self, epoch: int, intent: Intent) -> Intent:
         """Go to the version of the catalog that an epoch sees: that of its first attempt, else the given one."""
-        seen = self._journal.intend(epoch, version)
+        seen = self._journal.intend(epoch, intent)
         self._failed_before = set(self._roster.failed)
         with self._isolation.slide():
             self._use(self.settings)
-            self._roster.synchronise(seen)
+            self._roster.synchronise(seen.version)
             self.cluster.move(epoch)
         return seen
 
@@ -240,12 +247,16 @@ class PaneRuntime:
         passed, statistics, is_live = batch.passed, self.panes.statistics, batch.interval is not None
         assert passed is not None
         kept, dropped = self._rows_to_keep(batch)
+        landing = self._landing(wait=not is_live)
+        if (watermark := self.panes.next_watermark(passed.facts)) is not None:
+            self._cut(watermark, is_batch=True)
         began, late = time.perf_counter(), statistics.late_tuples
         entry = BatchEntry(
             epoch=batch.epoch,
             version=batch.version,
             settings=ReplayedSettings.of(self.panes.settings),
             failed=self._roster.failed_since(self._failed_before),
+            has_lists=self.panes.has_lists,
             counted=passed.counted,
             pending=passed.pending,
             partials=passed.table,
@@ -255,11 +266,13 @@ class PaneRuntime:
             jumped=JumpedTuples(*passed.jumped),
             kept=kept,
             lasts=None if self.kept is None or kept is None else self.kept.last_end(kept),
+            landed=landing or None,
         )
         with self._all_or_broken():
             with self._isolation.slide():
                 self.cluster.bring()
                 progress = self._apply_batch(entry, passed.facts, self._pace(batch))
+                self.panes.start_flights(self._launch)
             statistics.seconds_in_sash += time.perf_counter() - began
             self.epoch = batch.epoch
             measured = None
@@ -285,6 +298,12 @@ class PaneRuntime:
         self.panes.statistics.seconds_in_spark += time.perf_counter() - started
         return brought
 
+    def _cut(self, watermark: Micros | None, is_batch: bool) -> None:
+        """Spark makes the short lists of the panes that close next. No lock is held: questions go on."""
+        started = time.perf_counter()
+        self.cluster.cut(watermark, is_batch)
+        self.panes.statistics.seconds_in_spark += time.perf_counter() - started
+
     def advance(self, stream: str, watermark: Micros) -> None:
         self._move(watermark, partial(HeartbeatEntry, watermark=watermark))
 
@@ -297,19 +316,66 @@ class PaneRuntime:
         self.check_whole()
         failed_before = set(self._roster.failed)
         counted, pending = self.passes.count_pending(watermark)
+        landing = self._landing(wait=True)
+        self._cut(watermark, is_batch=False)
         with self._all_or_broken():
             with self._isolation.slide():
                 self._use(self.settings)
+                self.cluster.bring()
                 entry = kind(
                     epoch=self.epoch,
                     version=self._roster.version,
                     settings=ReplayedSettings.of(self.panes.settings),
                     failed=self._roster.failed_since(failed_before),
+                    has_lists=self.panes.has_lists,
                     counted=counted,
                     pending=pending,
+                    landed=landing or None,
                 )
                 progress = self._apply_time(entry)
             self._commit(entry, progress)
+
+    # -- executions beside micro-batches ---------------------------------------------------------------
+
+    def land(self, wait: bool) -> None:
+        """Land flights in an epoch of their own: all of them, or those that can land now."""
+        if self._is_broken:
+            # The log has the state. But no job may outlive the session.
+            wait_for_all(self.panes.flights if wait else ())
+        elif landing := self._landing(wait):
+            with self._all_or_broken():
+                entry = LandingEntry(
+                    epoch=self.epoch,
+                    version=self._roster.version,
+                    settings=ReplayedSettings.of(self.panes.settings),
+                    failed={},
+                    landed=landing,
+                )
+                with self._isolation.slide():
+                    progress = self._apply_landing(entry)
+                self._commit(entry, progress)
+
+    def _landing(self, wait: bool) -> list[int]:
+        """The places of the flights that can land now; `wait`: of all."""
+        if wait and self.panes.flights:
+            with self._isolation.slide():
+                self.panes.start_flights(self._launch)
+            wait_for_all(self.panes.flights)
+        return self.panes.landing()
+
+    def _launch(self, compute: Callable[[], list[Answer]]) -> Future[list[Answer]]:
+        found = Future[list[Answer]]()
+
+        def fly() -> None:
+            try:
+                with in_pool(self.pipeline.session, PANES):
+                    found.set_result(compute())
+            except BaseException as error:
+                found.set_exception(error)
+            self.on_landing()
+
+        threading.Thread(target=fly, name="sash-flight", daemon=True).start()
+        return found
 
     @contextmanager
     def _all_or_broken(self) -> Iterator[None]:
@@ -339,15 +405,17 @@ class PaneRuntime:
 
     def _apply_batch(self, entry: BatchEntry, facts: BatchFacts, pace: Pace) -> Progress:
         """`facts` are the partials of the micro-batch, by pane tables."""
+        landed = self.panes.land(entry.landed or ())
         self.panes.reprice(entry.prices)
         numbered = self.passes.numbered(entry.counted, entry.pending)
         progress = self.panes.apply(facts, numbered, pace, entry.missed, entry.one_in, entry.jumped)
         self.passes.pending = entry.pending
         self._keep(entry.kept)
-        return progress
+        return self.panes.conclude(landed, progress)
 
     def _apply_time(self, entry: StreamEntry) -> Progress:
         """Apply a heartbeat, or the end."""
+        landed = self.panes.land(entry.landed or ())
         numbered = self.passes.numbered(entry.counted, entry.pending)
         if isinstance(entry, HeartbeatEntry):
             progress = self.panes.advance(entry.watermark, numbered)
@@ -357,7 +425,10 @@ class PaneRuntime:
         self._keep(None)
         if self.kept is not None and isinstance(entry, EndEntry) and self.panes.latest is not None:
             self.kept.finish(self.panes.latest)
-        return progress
+        return self.panes.conclude(landed, progress)
+
+    def _apply_landing(self, entry: StreamEntry) -> Progress:
+        return self.panes.conclude(self.panes.land(entry.landed or ()), Progress())
 
     def _keep(self, rows: pa.Table | None) -> None:
         """Give rows to the stored window, and move it to the watermark."""
@@ -405,6 +476,7 @@ class PaneRuntime:
             return
         snapshot, applied = self._journal.replay(STREAM, self._load_snapshot, self._repeat)
         self._use(self.settings)
+        self.panes.has_lists = True
         if self.kept is not None:
             self.kept.keep_only_files()
         self.cluster.recovered()
@@ -415,7 +487,9 @@ class PaneRuntime:
     def _load_snapshot(self, snapshot: StreamSnapshot) -> None:
         self._use(snapshot.settings.over(self.settings))
         self._roster.load(snapshot.failed, snapshot.ended)
+        self.panes.lists_before = {name: saved.by_lists for name, saved in snapshot.runtime.queries.items()}
         self._roster.synchronise(snapshot.version)
+        self.panes.lists_before = {}
         self.passes.pending = snapshot.pending
         stream_snapshot.load(self.panes, snapshot.runtime)
         if self.kept is not None and snapshot.kept is not None:
@@ -426,12 +500,15 @@ class PaneRuntime:
     def _repeat(self, entry: StreamEntry) -> None:
         """Apply an entry again with the settings of its time, whatever the user has chosen since."""
         self._use(entry.settings.over(self.settings))
+        self.panes.has_lists = entry.has_lists
         self._roster.synchronise(entry.version)
         self.cluster.replay(entry.cluster)
         self._roster.fail(entry.failed)
         if isinstance(entry, BatchEntry):
             progress = self._apply_batch(entry, self.passes.facts(entry.partials), repeated(entry.services))
             self.input.take(*(entry.input or (0, 0.0)))
+        elif isinstance(entry, LandingEntry):
+            progress = self._apply_landing(entry)
         else:
             progress = self._apply_time(entry)
         self._roster.hand_over(progress, delivered=True)

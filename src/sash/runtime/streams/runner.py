@@ -212,9 +212,13 @@ class Runner:
         for stream, intake in list(self._live.items()):
             # Perhaps nobody has asked for the error of a failed stream yet: keep it.
             before = self.state_of(stream)
-            intake.stop()
+            failure = intake.stop()
             self._live.pop(stream, None)
-            self._over[stream] = before if before.name == FAILED else StreamState(STOPPED)
+            after = StreamState(STOPPED) if failure is None else StreamState(FAILED, failure)
+            self._over[stream] = before if before.name == FAILED else after
+            if failure is not None:
+                told = "stream %(stream)s has failed: %(why)s"
+                report(logger, logging.ERROR, "stream.failed", told, stream=stream, why=str(failure))
             report(logger, logging.INFO, "stream.stopped", "stream %(stream)s has stopped", **progress(intake.running))
 
     def close(self) -> None:

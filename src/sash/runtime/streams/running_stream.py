@@ -2,7 +2,7 @@
 
     foreachBatch(rows, epoch)
       1  committed already? skip: Spark replays what it is not sure about
-      2  intend: which version of the catalog this epoch sees
+      2  intend: which version of the catalog this epoch sees, and when its tuples arrived
       3  Spark's one action: partials, as Arrow          (no lock held: one-time queries go on; row-based windows
          take two more: numbers for tuples, and what waits for them; a pane table in the cluster takes one); if only
          continuous plans want the rows, the action is theirs
@@ -43,6 +43,7 @@ from sash.runtime.streams.input_limit import InputLimit, InputMeter
 from sash.runtime.streams.load import LiveLoad
 from sash.runtime.streams.pane_runtime import PaneRuntime
 from sash.spark.preparation import sampled
+from sash.storage.epochs import Intent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,6 +69,9 @@ class RunningStream:
         self.error: SashError | None = None
         self.stopping = False
         self._batch_thread: int | None = None
+        # Told, on the thread of a flight, that landing it has failed.
+        self.on_failure: Callable[[Exception], None] = lambda error: None
+        panes.on_landing = self._land
 
     def _new_load(self) -> LiveLoad:
         stream = self.stream
@@ -176,7 +180,9 @@ class RunningStream:
         began, before = self._clock.now(), self.runtime.statistics.tuples
         if self.interval is not None:
             self.load.begin(began, self.interval)
-        version = self.panes.begin(epoch, current)
+        version, arrival = self.panes.begin(epoch, Intent(current, self._arrival()))
+        if arrival is not None:
+            rows = self.pipeline.stamped(rows, arrival)
         batch = replace(self._read(version, rows, epoch), version=version, began=began, interval=self.interval)
         plans = self._plans_at(batch.version)
         if self._plans is not None:
@@ -194,6 +200,11 @@ class RunningStream:
             came, now = self.runtime.statistics.tuples - before, self._clock.now()
             self.load.take(epoch, now - began, self.interval, came, now)
             self.input.end(now - began)
+
+    def _arrival(self) -> Micros | None:
+        """The timestamp of tuples that have none of their own; time goes on, even if the clock was set back."""
+        times = (self._clock.instant(), self.runtime.reached)
+        return max(time for time in times if time is not None) if self.stream.implicit else None
 
     def _read(self, version: int, rows: DataFrame, epoch: int) -> Batch:
         """Spark's part of a micro-batch: for the pane tables, or, without any, for continuous plans."""
@@ -258,6 +269,24 @@ class RunningStream:
             with self._lock, self._working():
                 self.panes.finish(self.stream.name)
                 self.advance_feeds(ended=True)
+
+    def _land(self) -> None:
+        """On the thread of a flight that can land: land it, unless a micro-batch or a stop has done so meanwhile."""
+        try:
+            with self._lock:
+                if not self.stopping:
+                    self._land_between_batches(wait=False)
+        except Exception as error:
+            self.on_failure(error)
+
+    def end_flights(self) -> None:
+        """Wait for the executions beside micro-batches, and take their answers."""
+        with self._lock:
+            self._land_between_batches(wait=True)
+
+    def _land_between_batches(self, wait: bool) -> None:
+        with self._working(), written_together():
+            self.panes.land(wait)
 
     def finish_if_idle(self, tuples: int) -> bool:
         """IDLE AFTER: the end of input for now, unless more tuples than these have come meanwhile."""

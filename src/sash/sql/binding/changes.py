@@ -33,6 +33,7 @@ from sash.plan.continuous import Aggregated, Filter, GroupBy, Intersection, Map,
 from sash.plan.expressions import Call, Expression, Field
 from sash.plan.outputs import Outliving, Snapshots
 from sash.sql.binding.bound import BoundJoin, BoundQuery, BoundSelect, BoundSet, BoundSource, BoundTest, relations_in
+from sash.sql.binding.finite import FiniteTerms, with_implied
 from sash.sql.binding.joined_rows import Computed, JoinedRows
 from sash.sql.binding.lookups import refuse_window
 from sash.sql.binding.outputs import refuse_output, windowed_results, with_output, with_sampling
@@ -165,14 +166,15 @@ class _ChangePlanner:
 
     def _select(self, body: BoundSelect) -> Node:
         _check_select(body)
-        rows = self._rows(body)
+        clause = body.output
+        word = word_in(body.select, "DISTINCT") if body.is_distinct else None if clause is None else clause.distinct
+        # A window that is alone is not remembered: its rows are what comes out.
+        is_remembered = len(body.sources) > 1 or bool(body.tests)
+        rows = self._rows(body, once=word is not None and not body.is_grouped and is_remembered)
         matches = [self._match(test) for test in body.tests]
         _check_names(body)
         made = self._groups(body, rows, matches) if body.is_grouped else self._plain(body, rows, matches)
-        if body.is_distinct:
-            return distinct_rows(made, self.scope, word_in(body.select, "DISTINCT"))
-        clause = body.output
-        return distinct_rows(made, self.scope, clause.distinct) if clause is not None and clause.distinct else made
+        return made if word is None else distinct_rows(made, self.scope, word, finite=_has_finite_rows(body))
 
     def _plain(self, body: BoundSelect, rows: JoinedRows, matches: list[_Match]) -> Node:
         outputs = tuple((entry.name, rows.expression(entry.term)) for entry in body.entries)
@@ -196,12 +198,17 @@ class _ChangePlanner:
 
     # -- FROM and WHERE --------------------------------------------------------------------------------
 
-    def _rows(self, body: BoundSelect) -> JoinedRows:
+    def _rows(self, body: BoundSelect, *, once: bool) -> JoinedRows:
         sources = {source.name: self._source(source, body) for source in body.sources}
         for join in body.joins[1:]:
             _check_join(join, self.scope.script)
-        rows = JoinedRows(sources, {source.name: source.word for source in body.sources}, body.scope, self.scope)
-        for condition in (*(each for join in body.joins for each in join.conditions), *body.conditions):
+        places = {source.name: source.word for source in body.sources}
+        rows = JoinedRows(sources, places, body.scope, self.scope, once=once)
+        conditions = _conditions(body)
+        if rows.are_values:
+            unbounded = {name for name, each in sources.items() if isinstance(each, WindowSource) and each.is_unbounded}
+            conditions = with_implied(conditions, unbounded)
+        for condition in conditions:
             rows.require(condition)
         return rows
 
@@ -226,7 +233,7 @@ class _ChangePlanner:
             return self._against_answer(test)
         assert isinstance(query, BoundSelect)
         _check_select(query)
-        rows = self._rows(query)
+        rows = self._rows(query, once=True)
         matches = [self._match(inner) for inner in query.tests]
         value = (test.compared[0], rows.column(test.compared[1])) if test.compared is not None else None
         keys = tuple((outer, rows.column(inner)) for outer, inner in query.ties)
@@ -262,6 +269,16 @@ class _ChangePlanner:
             return Negation(node, match.right, keys, whole=True)
         self.scope.check_size(2 * read_by(node) + 3 * read_by(match.right), match.test.at, _OFTEN)
         return _not_in(node, match.right, keys, value)
+
+
+def _conditions(body: BoundSelect) -> list[Term]:
+    return [*(each for join in body.joins for each in join.conditions), *body.conditions]
+
+
+def _has_finite_rows(body: BoundSelect) -> bool:
+    tables = [source.name for source in body.sources if isinstance(source.relation, Table)]
+    known = FiniteTerms(_conditions(body), tables)
+    return all(entry.term in known for entry in body.entries)
 
 
 def _keys(rows: JoinedRows, keys: Collection[tuple[Term, str]]) -> Keys:

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
 from sqlglot import exp
 
 from sash.catalog import Catalog, Stream, Table
 from sash.core.errors import CqlError, NotSupportedError, Span
+from sash.core.window import WINDOW_LENGTH, ElasticWindow
 from sash.sql.binding.bound import BoundJoin, BoundSelect, BoundSet, BoundSource
 from sash.sql.expressions.operators import compare, require_boolean
 from sash.sql.expressions.scope import FromColumns, Scope, SourceColumns, stream_of, table_of
@@ -89,7 +91,15 @@ class FromBinder:
             return BoundSource(name, node.alias, node, query), SourceColumns.of_query(query.columns, node.alias, name)
         relation = self._relation(node)
         alias = node.alias or relation.name
-        return BoundSource(name, alias, node, relation), SourceColumns.of(relation, alias, name)
+        columns = SourceColumns.of(relation, alias, name)
+        clause = window_clause(node)
+        if clause is not None and isinstance(clause.window, ElasticWindow):
+            if WINDOW_LENGTH in columns.columns:
+                reason = f"'{relation.name}' has a column {WINDOW_LENGTH}, the name of the lengths of this window"
+                raise CqlError(f"{reason}: rename it, or give one length", self._script, clause.length_at)
+            length = pa.field(WINDOW_LENGTH, pa.float64())
+            columns = replace(columns, columns={**columns.columns, WINDOW_LENGTH: length})
+        return BoundSource(name, alias, node, relation), columns
 
     def _with_condition(self, left: FromClause, both: FromClause, right: SourceColumns, join: exp.Expr) -> FromClause:
         kind, using, on = join_kind(join, self._script), join.args.get("using"), join.args.get("on")

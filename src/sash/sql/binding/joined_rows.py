@@ -23,7 +23,7 @@ import pyarrow.types as pt
 
 from sash.core.changes import UpdatePattern
 from sash.core.errors import CqlError, NotSupportedError, Span
-from sash.plan.continuous import Filter, Join, Map, Node
+from sash.plan.continuous import Distinct, Filter, Join, Map, Node
 from sash.plan.expressions import Expression, Field
 from sash.plan.outputs import Stamped
 from sash.sql.binding.sources import OVER, ChangeScope, PlanSource, TableSource, WindowSource
@@ -51,15 +51,20 @@ class JoinStep:
 class JoinedRows:
     """The rows that FROM and WHERE leave, while a plan is made: first columns are requested, then the rows are built.
 
-    A term over one window becomes a column that Spark computes; others are computed from such columns above.
+    A term over one window becomes a column that Spark computes; others are computed from such columns above. `once`:
+    it does not matter how often a row is there.
     """
 
     def __init__(
-        self, sources: Mapping[str, PlanSource], places: Mapping[str, Span], scope: Scope, query: ChangeScope
-    ) -> None:
+        self, sources: Mapping[str, PlanSource], places: Mapping[str, Span], scope: Scope, query: ChangeScope,
+        *, once: bool = False,
+    ) -> None:  # fmt: skip
         self._sources, self._places, self._query = sources, places, query
         self._tables = {name: each for name, each in sources.items() if isinstance(each, TableSource)}
         self.is_internal = any(source.internal for source in sources.values())
+        # Whether whole streams are remembered as their different tuples; a tuple that comes again may find another row
+        # of a non-retroactive table than before.
+        self.are_values = once and all(each.table.retroactive for each in self._tables.values())
         # Columns with the expiries of external tuples, once the rows are built, beside internal windows.
         self.stamps = list[str]()
         self._equalities: list[Term] = []
@@ -137,7 +142,8 @@ class JoinedRows:
     def _source_node(self, name: str) -> Node:
         source = self._sources[name]
         assert not isinstance(source, TableSource)
-        return source.node()
+        values = self.are_values and isinstance(source, WindowSource) and source.can_be_values
+        return Distinct(source.node()) if values else source.node()
 
     def _order(self) -> tuple[str, list[JoinStep]]:
         """A source to begin with, and the others; the first of FROM unless an equality needs several sources."""

@@ -4,7 +4,8 @@ The result only ever saves work: if the owner of a column's name is not certain,
 
 Constants that the rows of a window must have in some columns: `WHERE src = 42 AND port IN (80, 443)`. A condition of
 WHERE that is not true drops a row whatever the row was joined with, and a row that a join fills with NULLs as well. So
-rows of a window with other values there can be left out before anything else is done with the window.
+rows of a window with other values there can be left out before anything else is done with the window. The same holds
+for ranges, `WHERE src BETWEEN 10 AND 19 AND src <> 12`, which the key of an archive serves.
 
 Columns that must be equal to columns of other sources: `FROM a [..] x JOIN b [..] y ON x.k = y.k`. A row of y with a k
 that no row of x has can be left out before anything else is done with y:
@@ -21,16 +22,21 @@ the rest of x, and so on, in any order.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, date, datetime
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot import exp
 
 from sash.catalog import DeclaredArchive, Stream, Table
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_TIMESTAMP = re.compile(_DATE.pattern + r" \d\d:\d\d:\d\d")
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,90 @@ def _constant(node: exp.Expr, type: pa.DataType) -> Any:
         return None
     bits = type.bit_width - 1
     return int(text) if -(2**bits) <= int(text) < 2**bits else None
+
+
+@dataclass(frozen=True)
+class SoughtRange:
+    """The least and the greatest value that a column may have, both included; None leaves an end open."""
+
+    column: str
+    low: Any
+    high: Any
+
+    def __str__(self) -> str:
+        low, high = (repr(end) if isinstance(end, int | float | str) else f"'{end}'" for end in (self.low, self.high))
+        if self.low is not None and self.high is not None:
+            return f"{self.column} BETWEEN {low} AND {high}"
+        return f"{self.column} <= {high}" if self.low is None else f"{self.column} >= {low}"
+
+
+_Relation = type[exp.Binary]
+# The same comparison with its sides exchanged.
+_MIRRORED: dict[_Relation, _Relation] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
+
+
+def range_in(query: exp.Expr, sources: StoredSources, view: str, column: str) -> SoughtRange | None:
+    """The range that the WHERE of a SELECT requires of a column, by all its comparisons with constants."""
+    where = query.args.get("where")
+    lows, highs = list[Any](), list[Any]()
+    for condition in _terms(where.this) if where is not None else ():
+        for side, relation, constant in _comparisons(condition):
+            owner = sources.owner(side)
+            if owner is None or (owner[0], owner[1].name) != (view, column):
+                continue
+            end = _end(constant, relation, owner[1].type)
+            if end is not None:
+                (lows if relation in (exp.GT, exp.GTE) else highs).append(end)
+    return SoughtRange(column, max(lows, default=None), min(highs, default=None)) if lows or highs else None
+
+
+def _comparisons(condition: exp.Expr) -> Iterator[tuple[exp.Expr, _Relation, exp.Expr]]:
+    """The order that a condition requires of two expressions, read from either side."""
+    if isinstance(condition, exp.Between) and not condition.args.get("symmetric"):
+        yield condition.this, exp.GTE, condition.args["low"]
+        yield condition.this, exp.LTE, condition.args["high"]
+    elif isinstance(condition, exp.Binary) and type(condition) in _MIRRORED:
+        yield condition.left, type(condition), condition.right
+        yield condition.right, _MIRRORED[type(condition)], condition.left
+
+
+def _end(node: exp.Expr, relation: _Relation, type: pa.DataType) -> Any:
+    """An end of a range, included, that leaves out no row for which the comparison is true; None if there is none.
+
+    Spark compares floats with the constant as a double: rounding to the column's type keeps their order.
+    """
+    if pt.is_floating(type):
+        number = node.this if isinstance(node, exp.Neg) else node
+        is_number = isinstance(number, exp.Literal) and not number.is_string
+        return float(number.name) * (-1 if number is not node else 1) if is_number else None
+    if isinstance(node, exp.Cast):
+        return _moment(node, type)
+    value = _constant(node, type)
+    if not isinstance(value, int):
+        return value
+    value += {exp.GT: 1, exp.LT: -1}.get(relation, 0)
+    return value if abs(value) < 2 ** (type.bit_width - 1) else None
+
+
+def _moment(node: exp.Cast, type: pa.DataType) -> date | datetime | None:
+    """DATE '2024-02-29' or TIMESTAMP '2024-02-29 12:00:00', in UTC as Sash's sessions are."""
+    text, to = node.this.name if isinstance(node.this, exp.Literal) else "", node.to.this
+    if pt.is_date32(type) and to == exp.DataType.Type.DATE and _DATE.fullmatch(text):
+        return _read(date.fromisoformat, text)
+    if pt.is_timestamp(type) and type.tz and to == exp.DataType.Type.TIMESTAMPTZ and _TIMESTAMP.fullmatch(text):
+        found = _read(datetime.fromisoformat, text)
+        return None if found is None else found.replace(tzinfo=UTC)
+    return None
+
+
+_Moment = TypeVar("_Moment", date, datetime)
+
+
+def _read(parse: Callable[[str], _Moment], text: str) -> _Moment | None:
+    try:
+        return parse(text)
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True)

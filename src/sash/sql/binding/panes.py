@@ -20,6 +20,7 @@ from sqlglot import exp
 
 from sash.catalog import Stream
 from sash.core.errors import CqlError, NotSupportedError, Span
+from sash.core.window import WINDOW_LENGTH, ElasticWindow
 from sash.plan.expressions import Field
 from sash.plan.nodes import (
     Aggregate,
@@ -52,7 +53,7 @@ from sash.sql.expressions.answer_terms import GroupTerms, Translator, field_of
 from sash.sql.expressions.normal_form import normal_form
 from sash.sql.expressions.operators import joined
 from sash.sql.expressions.scope import Scope
-from sash.sql.expressions.terms import Term, over_tuples, render, row_expression, sources_in
+from sash.sql.expressions.terms import Term, column_of, over_tuples, render, row_expression, sources_in
 from sash.sql.reading.limits import within_stack
 from sash.sql.reading.places import bounds_at, is_approximate, span_of, word_of
 from sash.sql.types import spark_name
@@ -102,6 +103,8 @@ class _PanePlanner:
         tree, scope, table = body.tree, body.scope, body.sources[0].node
         windowed = bind_window(table, stream, scope.script, periodic=self.periodic)
         check_shed_window(stream, windowed, scope.script, table)
+        if isinstance(windowed.window, ElasticWindow):
+            _check_lengths(body)
         _refuse_tests(body)
         tables = bind_lookups(body, stream)
         windowed = replace(windowed, input=StreamScan(stream.name, tables.lookups))
@@ -113,6 +116,8 @@ class _PanePlanner:
             check_shed_items(stream, scope, tree.expressions)
             return _items(body.items, scope, source, rows)
         groups = GroupingColumns(scope)
+        if isinstance(windowed.window, ElasticWindow):
+            groups.add_lengths()
         for key in body.keys:
             groups.add_key(rows(key))
         having = rows(body.having) if body.having is not None else None
@@ -159,6 +164,29 @@ class _PanePlanner:
             what = "sub-queries inside of sub-queries"
             raise NotSupportedError(what, inner.scope.script, inner.sources[0].word)
         return Subquery(source.name, self._groups(inner, inner.sources[0].relation))
+
+
+def _check_lengths(body: BoundSelect) -> None:
+    """Check that `window_length` stands where groups are known: it is a key of every group, and no tuple has it."""
+    if body.items is not None:
+        call = body.items.call.function.upper()
+        what = f"{call} over windows of several lengths; give each length its own query"
+        raise body.scope.unsupported(what, word_in(body.select, call))
+    having = [body.having] if body.having is not None else []
+    asked = [*(entry.term for entry in body.entries), *having, *(key.term for key in body.order)]
+    aggregated = [part for term in asked for part in term.walk() if part.op == "aggregate"]
+    inside = {
+        "in WHERE; HAVING tests it": body.conditions,
+        "inside an aggregate; multiply the aggregate by it": aggregated,
+        "inside a key; GROUP BY has it by itself": [key for key in body.keys if not _is_length(key)],
+    }
+    for where, terms in inside.items():
+        for part in (part for term in terms for part in term.walk() if _is_length(part)):
+            raise body.scope.error(f"no tuple has {WINDOW_LENGTH}, so it cannot stand {where}", part.span)
+
+
+def _is_length(term: Term) -> bool:
+    return term.op == "field" and column_of(term) == WINDOW_LENGTH
 
 
 def _refuse_tests(body: BoundSelect) -> None:
@@ -284,6 +312,11 @@ class GroupingColumns(GroupTerms[AggregateCall]):
     @property
     def calls(self) -> tuple[AggregateCall, ...]:
         return tuple(self._calls.values())
+
+    def add_lengths(self) -> None:
+        """The lengths of an elastic window are a key of every group that panes do not have."""
+        lengths = Term("column", (), pa.float64(), Span(0, 1), WINDOW_LENGTH)
+        self._keys[render(lengths)] = Field(WINDOW_LENGTH, lengths.type)
 
     def add_key(self, term: Term) -> None:
         sql = render(term)

@@ -60,13 +60,14 @@ def plan_set(bound: BoundSet, sides: tuple[Node, Node], query: ChangeScope) -> N
     return kind(first, right, keys, whole=distinct, null_safe=True)
 
 
-def distinct_rows(node: Node, query: ChangeScope, at: Span) -> Distinct:
+def distinct_rows(node: Node, query: ChangeScope, at: Span, *, finite: bool = False) -> Distinct:
+    """Each row once; `finite`: there are finitely many different ones."""
     nested = next((column for column in node.schema if pt.is_nested(column.type)), None)
     if nested is not None:
         what = f"DISTINCT of {spark_name(nested.type)} (column '{nested.name}')"
         raise NotSupportedError(what, query.script, at)
     query.refuse_internal(node, "DISTINCT", "results that stay would become duplicates")
-    return Distinct(query.check_bounded(node, "DISTINCT"))
+    return Distinct(node if finite else query.check_bounded(node, "DISTINCT"))
 
 
 def check_set(bound: BoundSet) -> None:

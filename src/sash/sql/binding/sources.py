@@ -26,6 +26,7 @@ from sash.core.window import RowWindow, TimeWindow
 from sash.plan.continuous import (
     BaseWindow,
     Column,
+    Distinct,
     Filter,
     GroupBy,
     Map,
@@ -39,6 +40,7 @@ from sash.plan.continuous import (
 )
 from sash.plan.expressions import Expression, Field, Literal, RowExpression
 from sash.plan.outputs import Deltas, Outliving, ResultWindow, Snapshots
+from sash.sql.binding.finite import FiniteTerms
 from sash.sql.expressions.answer_terms import Translator, unused
 from sash.sql.expressions.constants import literal
 from sash.sql.expressions.operators import joined
@@ -79,7 +81,10 @@ class ChangeScope:
             raise CqlError(reason, self.script, self.places[window.alias])
 
 
-_STREAM = "[UNBOUNDED] would have to remember the whole stream: give a window, [WINDOW 10 min]"
+_STREAM = (
+    "[UNBOUNDED] would have to remember the whole stream: give a window, [WINDOW 10 min], or, in SELECT DISTINCT and "
+    "EXISTS, conditions that leave its columns finitely many values (x IN (1, 2) AND y BETWEEN 1 AND 9)"
+)
 _RESULTS = "append-only results would have to remember all of them: give them a window, (SELECT ..) [RANGE 10 min] a"
 
 
@@ -89,7 +94,9 @@ def _unbounded(node: Node) -> Iterator[tuple[str, str]]:
         yield node.alias, _STREAM
     if isinstance(node, Deltas | Outliving | Snapshots) and node.pattern is UpdatePattern.MONOTONIC:
         yield windows(node)[0].alias, _RESULTS
-    elif not isinstance(node, GroupBy | ResultWindow):  # groups and windows are all that is remembered
+    elif not isinstance(
+        node, GroupBy | ResultWindow | Distinct
+    ):  # groups, windows, values: they are what is remembered
         for part in inputs(node):
             yield from _unbounded(part)
 
@@ -136,6 +143,16 @@ class WindowSource:
             name = str(term.value) if term.op == "column" else sql
             self._columns[sql] = (unused(f"{self.alias}.{name}", [used for used, _ in self._columns.values()]), term)
         return Field(self._columns[sql][0], term.type)
+
+    @property
+    def is_unbounded(self) -> bool:
+        return self._window.unbounded
+
+    @property
+    def can_be_values(self) -> bool:
+        """Whether all of the stream can be remembered: as its different tuples, of which there are finitely many."""
+        known = FiniteTerms(self._conditions)
+        return self.is_unbounded and all(term in known for _, term in self._columns.values())
 
     def node(self) -> Node:
         condition = joined("and", self._conditions) if self._conditions else None

@@ -20,7 +20,16 @@ from sqlglot.generators.spark import SparkGenerator
 from sash.catalog import Catalog, DeclaredArchive, Stream, Table
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.core.window import RowWindow, Window
-from sash.sql.binding.narrowing import Link, SoughtValues, StoredSource, StoredSources, links_in, sought_in
+from sash.sql.binding.narrowing import (
+    Link,
+    SoughtRange,
+    SoughtValues,
+    StoredSource,
+    StoredSources,
+    links_in,
+    range_in,
+    sought_in,
+)
 from sash.sql.binding.ordering import LeadingRows, WindowOrder, leading_in, sorting_in
 from sash.sql.binding.windows import bind_stored_window
 from sash.sql.expressions import aggregates
@@ -89,10 +98,10 @@ class StoredReading:
 
 @dataclass(frozen=True)
 class ArchiveReading:
-    """Rows of an archive: all, or those with one of some keys."""
+    """Rows of an archive: all, or those whose keys are some values or in a range."""
 
     archive: DeclaredArchive
-    keys: SoughtValues | None = None
+    keys: SoughtValues | SoughtRange | None = None
 
 
 @dataclass(frozen=True)
@@ -266,12 +275,13 @@ def _probed(
     query: exp.Expr, sources: StoredSources, archives: Mapping[str, ArchiveReading]
 ) -> dict[str, ArchiveReading]:
     """The archives from which a SELECT needs rows with certain keys only."""
-    return {
-        view: replace(archives[view], keys=sought)
-        for view, every in sought_in(query, sources).items()
-        for sought in every
-        if view in archives and sought.column == archives[view].archive.key
-    }
+    sought, found = sought_in(query, sources), {}
+    for view in sources.views:
+        if view is not None and view in archives:
+            key = archives[view].archive.key
+            values = [each for each in sought.get(view, ()) if each.column == key]
+            found[view] = replace(archives[view], keys=values[0] if values else range_in(query, sources, view, key))
+    return found
 
 
 def _refuse_window(node: exp.Expr, what: str, script: str) -> None:

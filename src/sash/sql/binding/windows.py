@@ -11,14 +11,15 @@ Such a query is kept up to date as any continuous one, and answered at the multi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow.types as pt
 from sqlglot import exp
 
 from sash.catalog import Stream
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
-from sash.core.time import Micros, format_duration
-from sash.core.window import RowWindow, TimeWindow
+from sash.core.time import Micros, format_duration, format_instant
+from sash.core.window import ElasticWindow, LandmarkWindow, MixedWindow, RowWindow, TimeWindow
 from sash.plan.expressions import RowExpression
 from sash.plan.nodes import StreamScan, StreamWindow
 from sash.sql.reading.cursor import Name
@@ -43,6 +44,7 @@ def bind_window(table: exp.Expr, stream: Stream, script: str, *, periodic: bool)
     if periodic and clause.slide_at is None:
         raise NotSupportedError("continuous queries (a window without SLIDE)", script, clause.span)
     window, partition = _checked(clause, stream, script)
+    assert not isinstance(window, MixedWindow), "the route to panes has no such windows"
     columns = (stream.schema.field(name) for name in partition)
     by = tuple(RowExpression(identifier(column.name), column.type, (column.name,)) for column in columns)
     return StreamWindow(StreamScan(stream.name), window, by)
@@ -59,6 +61,7 @@ def bind_continuous_window(table: exp.Expr, stream: Stream, script: str, *, slid
     if clause.lag_at is not None:
         reason = "LAG needs SLIDE: a window without SLIDE follows its stream; leave out LAG, or add SLIDE"
         raise CqlError(reason, script, clause.lag_at)
+    _refuse_of_panes(clause, stream, script, "" if slides else "aggregate it with SLIDE, or ")
     _check_order(table, stream, script, slides)
     return _checked(clause, stream, script)
 
@@ -67,6 +70,7 @@ def bind_stored_window(table: exp.Expr, stream: Stream, script: str) -> BoundWin
     """A window that is read once from the stored rows, and the columns of its PARTITION BY."""
     clause = _clause(table, stream, script)
     _refuse_continuous(clause, script, slides=False)
+    _refuse_of_panes(clause, stream, script)
     return _checked(clause, stream, script)
 
 
@@ -85,9 +89,28 @@ def _refuse_continuous(clause: WindowClause, script: str, *, slides: bool) -> No
         raise CqlError(f"{reason}; leave it out", script, clause.internal_at)
 
 
+def _refuse_of_panes(clause: WindowClause, stream: Stream, script: str, way_out: str = "") -> None:
+    """Refuse windows of several lengths, and with fixed edges, where panes do not answer."""
+    window = clause.window
+    if isinstance(window, ElasticWindow):
+        reason = "windows of several lengths are answered from panes, which have aggregates of one window"
+        raise CqlError(f"{reason}: {way_out}give one length", script, clause.length_at)
+    if not isinstance(window, LandmarkWindow):
+        return
+    signs = (">=", "<") if stream.closed_left else (">", "<=")
+    instants = zip(signs, window.fixed_edges, strict=False)
+    bounds = " AND ".join(f"{stream.timestamp} {sign} TIMESTAMP '{format_instant(edge)}'" for sign, edge in instants)
+    other = "give a WINDOW of 1 day" if window.every else f"give a WINDOW, and WHERE {bounds}"
+    reason = f"{window.word} is answered from panes, which have aggregates of one window: {way_out}{other}"
+    raise CqlError(reason, script, clause.length_at)
+
+
 def _checked(clause: WindowClause, stream: Stream, script: str) -> BoundWindow:
     """The window, if its times are multiples of the stream's granule, and its PARTITION BY."""
-    if isinstance(clause.window, TimeWindow) and not clause.now:
+    if isinstance(clause.window, LandmarkWindow):
+        clause = replace(clause, window=replace(clause.window, offset=stream.offset))
+        _check_edges(clause, stream, script)
+    if isinstance(clause.window, TimeWindow | MixedWindow) and not clause.now:
         _check_multiples(clause, stream, script)
     columns = {name.text.lower(): _partition_column(name, stream, script) for name in clause.partition}
     return clause.window, tuple(columns.values())
@@ -117,8 +140,11 @@ def check_all_slide(select: Select) -> None:
 
 def _check_multiples(clause: WindowClause, stream: Stream, script: str) -> None:
     window = clause.window
+    elastic = window if isinstance(window, ElasticWindow) else ElasticWindow(0)
     parts = (
-        ("WINDOW", 0 if window.unbounded else window.length, clause.length_at),
+        ("WINDOW", elastic.shortest, clause.shortest_at),
+        ("WINDOW", 0 if window.unbounded or isinstance(window, RowWindow) else window.length, clause.length_at),
+        ("STEP", elastic.step, clause.step_at),
         ("SLIDE", window.slide, clause.slide_at),
         ("LAG", window.lag, clause.lag_at),
     )
@@ -141,6 +167,18 @@ def _check_multiple(what: str, value: Micros, stream: Stream, script: str, at: S
     )
 
 
+def _check_edges(clause: WindowClause, stream: Stream, script: str) -> None:
+    assert isinstance(clause.window, LandmarkWindow)
+    granule = f"not a multiple of the granule of '{stream.name}', {format_duration(stream.granule)}"
+    for edge, at in zip(clause.window.fixed_edges, (clause.length_at, clause.until_at), strict=False):
+        below = (edge - stream.offset) // stream.granule * stream.granule + stream.offset
+        if edge != below and at is not None:
+            choices = " or ".join(f"'{format_instant(time)}'" for time in (below, below + stream.granule))
+            raise CqlError(f"'{format_instant(edge)}' is {granule}; nearest: {choices}", script, at)
+    if clause.window.every % stream.granule:
+        raise CqlError(f"a day is {granule}: make the stream with another GRANULE", script, clause.length_at)
+
+
 def _partition_column(name: Name, stream: Stream, script: str) -> str:
     column = stream.column(name.text)
     if column is None:
@@ -157,7 +195,7 @@ def check_together(select: Select) -> None:
     for table, clause in others:
         if table.name.lower() != first_table.name.lower():
             raise NotSupportedError("sub-queries over different streams", script, span_of(table.this))
-        if type(clause.window) is not type(first.window):
+        if isinstance(clause.window, RowWindow) != isinstance(first.window, RowWindow):
             reason = "time-based and row-based windows cannot be read as of one time: give all sub-queries one kind"
             raise CqlError(reason, script, clause.span)
         check_one_slide(first, clause, script)
@@ -190,7 +228,7 @@ def has_slide(select: Select) -> bool:
 def without_panes(*, slides: bool) -> str:
     """The place of aggregates that only panes compute, and the alternative if there is one."""
     if slides:
-        return "in a query that panes cannot answer (a join, DISTINCT, tests, set operations, plain rows)"
+        return "in a query that panes cannot answer (a join, DISTINCT, tests, set operations, plain rows, ROWS by time)"
     return f"in a continuous query; {ADD_SLIDE}"
 
 
@@ -210,9 +248,10 @@ def common_slide(select: Select, streams: Mapping[str, Stream]) -> tuple[Micros,
 
 
 def _check_in_time(clause: WindowClause, script: str) -> None:
-    if isinstance(clause.window, RowWindow) and clause.slide_at is not None:
+    if isinstance(clause.window, RowWindow) and not isinstance(clause.window, MixedWindow) and clause.slide_at:
         reason = "this query is answered at multiples of a time, and SLIDE of a row-based window counts tuples"
-        raise CqlError(f"{reason}: give a time-based window, or leave out SLIDE everywhere", script, clause.slide_at)
+        ways = f"give SLIDE a time, [ROWS {clause.window.length} SLIDE 1 sec], or leave it out everywhere"
+        raise CqlError(f"{reason}: {ways}", script, clause.slide_at)
     if clause.lag_at is not None:
         raise NotSupportedError("LAG beside joins, DISTINCT, negation, set operations", script, clause.lag_at)
 

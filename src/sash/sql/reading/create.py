@@ -1,10 +1,10 @@
 """CREATE and DROP of streams, tables, indexes and archives, as they are written.
 
-    CREATE STREAM name [(columns)] FROM format [OPTIONS (...)] TIMESTAMP column [clauses]
+    CREATE STREAM name [(columns)] FROM format [OPTIONS (...)] TIMESTAMP column | ARRIVAL [clauses]
     CREATE [NONRETROACTIVE] TABLE name (column type [PRIMARY KEY], .. [, PRIMARY KEY (column, ..)])
     CREATE INDEX ON stream (column) [USING kind]        DROP INDEX ON stream (column) [USING kind]
     CREATE ARCHIVE name FROM stream_or_query KEY column LIFETIME [column] UP TO duration UPDATE EVERY duration
-        [PARTITION AUTO | PARTITION g x e [CHRONOLOGICAL | ROUND ROBIN] [REBUILD | NOREBUILD]] [IN 'directory']
+        [PARTITION AUTO | PARTITION g x e [CHRONOLOGICAL | ROUND ROBIN | RANDOM] [REBUILD | NOREBUILD]] [IN 'directory']
     ALTER ARCHIVE name PARTITION ..                     DROP ARCHIVE name
 
 TIMESTAMP may be left out where a source has one column for it. Clauses of a stream (`DELAY 2 sec KEEP 10 min`) stand in
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot.tokenizer_core import TokenType
 
-from sash.catalog import CLUSTER, EVENT_TIMES, MEMORY, Source, one_in
+from sash.catalog import ARRIVAL, CLUSTER, EVENT_TIMES, MEMORY, Source, one_in
 from sash.core.errors import Span, nearest
 from sash.core.time import Micros
 from sash.sql.reading.cursor import Cursor, Name
@@ -92,8 +92,9 @@ def _rest(cursor: Cursor) -> tuple[Name, Name, str | None]:
 
 
 _MANNERS = (
-    (("CHRONOLOGICAL",), "chronological", True),
-    (("ROUND", "ROBIN"), "chronological", False),
+    (("CHRONOLOGICAL",), "layout", "chronological"),
+    (("ROUND", "ROBIN"), "layout", "round_robin"),
+    (("RANDOM",), "layout", "random"),
     (("REBUILD",), "rebuild", True),
     (("NOREBUILD",), "rebuild", False),
 )
@@ -158,14 +159,14 @@ def _partitioning(cursor: Cursor) -> Partitioning:
     if min(insertions, expiries) < 2:
         reason = f"an archive has at least 2 x 2 partitions, got {insertions} x {expiries}"
         raise cursor.error(f"{reason}; with one, every update would go through all of it", start)
-    said: dict[str, bool] = {}
+    said: dict[str, Any] = {}
     while (found := _manner(cursor)) is not None and found[0] not in said:
         said[found[0]] = found[1]
         cursor.position += found[2]
     return Partitioning(insertions, expiries, **said)
 
 
-def _manner(cursor: Cursor) -> tuple[str, bool, int] | None:
+def _manner(cursor: Cursor) -> tuple[str, bool | str, int] | None:
     """The partitioning or update strategy in the next words, and the number of these words."""
     if cursor.at("ROUND") and not cursor.at("ROUND", "ROBIN"):
         cursor.accept("ROUND")
@@ -289,7 +290,20 @@ def _timestamp(cursor: Cursor, schema: pa.Schema | None, column: str, at: Span) 
             if not pa.types.is_timestamp(field.type):
                 raise cursor.error(f"'{field.name}' is not a TIMESTAMP; event time needs one", at)
             return field.name
+    if column.lower() == ARRIVAL:
+        _refuse_order(cursor)
+        return ARRIVAL
     raise cursor.error(f"unknown column '{column}'{nearest(column, schema.names)}", at)
+
+
+def _refuse_order(cursor: Cursor) -> None:
+    """Refuse the clauses for tuples that are not in order: those of ARRIVAL are."""
+    clauses = Cursor(cursor.tokens, cursor.text, cursor.position)
+    while clauses.position and not clauses.at("FROM"):
+        clauses.position -= 1
+        if clauses.at("DELAY") or clauses.at("MAX", "JUMP"):
+            word = "DELAY" if clauses.at("DELAY") else "MAX JUMP"
+            raise clauses.error(f"tuples arrive in order, and {word} is for others: leave it out")
 
 
 def _columns(cursor: Cursor) -> pa.Schema:

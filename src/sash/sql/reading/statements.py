@@ -102,7 +102,7 @@ class Partitioning:
 
     insertions: int | None = None
     expiries: int | None = None
-    chronological: bool = False
+    layout: str = "round_robin"
     rebuild: bool = True
 
     @property

@@ -1,8 +1,12 @@
 """The window clause behind a stream's name:
 
     [WINDOW|RANGE d [SLIDE [EXACTLY] d] [LAG d]]                time-based
+    [WINDOW d TO d STEP d [SLIDE [EXACTLY] d] [LAG d]]          elastic: all these lengths at once
     [UNBOUNDED [SLIDE [EXACTLY] d] [LAG d]]                     all of the stream up to now
+    [SINCE 'time' | midnight [SLIDE [EXACTLY] d] [LAG d]]       landmark: from there up to now
+    [FROM 'time' TO 'time' [SLIDE [EXACTLY] d]]                 fixed: what there is of it by now
     [[PARTITION BY k, ..] ROWS n [SLIDE [EXACTLY] n] [LAG n]]   row-based: everything counts tuples
+    [[PARTITION BY k, ..] ROWS n SLIDE [EXACTLY] d]             the last rows as of multiples of a time
     [NOW]                                                       the tuples of the current instant
 
 Each may end with INTERNAL: its results outlive it (thesis 3.3.2).
@@ -14,15 +18,18 @@ PARTITION BY are checked by the binder, which knows the stream.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from string import ascii_letters
 
 from sash.core.errors import Span
-from sash.core.time import UNITS
-from sash.core.window import FOREVER, RowWindow, TimeWindow
+from sash.core.time import EARLIEST, LATEST, UNITS, Micros, format_duration, parse_duration
+from sash.core.window import FOREVER, ElasticWindow, LandmarkWindow, MixedWindow, RowWindow, TimeWindow
+from sash.expr.parsing import timestamp
 from sash.sql.reading.cursor import Cursor, Name
 
-_FORMS = "WINDOW, ROWS, PARTITION BY or UNBOUNDED, for example [WINDOW 10 min SLIDE 2 min]"
+_FORMS = "WINDOW, ROWS, PARTITION BY, UNBOUNDED, SINCE or FROM, for example [WINDOW 10 min SLIDE 2 min]"
 _MOST_ROWS = 10**15
+_MOST_LENGTHS = 1_000
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,9 @@ class WindowClause:
     partition: tuple[Name, ...] = ()
     now: bool = False
     internal_at: Span | None = None
+    until_at: Span | None = None
+    shortest_at: Span | None = None
+    step_at: Span | None = None
 
 
 def parse_window_clause(cursor: Cursor) -> WindowClause:
@@ -49,10 +59,21 @@ def parse_window_clause(cursor: Cursor) -> WindowClause:
         return _row_based(cursor, start)
     if cursor.accept("UNBOUNDED"):
         return _rest(cursor, start, TimeWindow, FOREVER, cursor.previous, _duration)
+    if cursor.accept("SINCE"):
+        return _landmark(cursor, start)
+    if cursor.accept("FROM"):
+        return _fixed(cursor, start)
     word = "RANGE" if cursor.at("RANGE") else "WINDOW"
     if not cursor.accept(word):
         raise cursor.error(f"expected {_FORMS}, got {cursor.found()}")
+    first = cursor.token
+    # A shortest length without a unit has that of the longest: 1 TO 60 min.
+    if first is not None and first.text[:1].isdigit() and cursor.follows("TO"):
+        cursor.position += 1
+        return _elastic(cursor, start, None)
     length, length_at = _duration(cursor, word, "a window's length", 1)
+    if cursor.at("TO"):
+        return _elastic(cursor, start, length)
     return _rest(cursor, start, TimeWindow, length, length_at, _duration)
 
 
@@ -61,6 +82,78 @@ def _now(cursor: Cursor, start: int) -> WindowClause:
     internal_at = _internal(cursor)
     cursor.expect("]", "] after NOW")
     return WindowClause(TimeWindow(1), Span(start, cursor.previous.end), word, now=True, internal_at=internal_at)
+
+
+def _elastic(cursor: Cursor, start: int, shortest: Micros | None) -> WindowClause:
+    """`1 TO 60 min STEP 1 min` and `30 sec TO 2 min STEP 30 sec`, from TO on."""
+    number = cursor.previous
+    cursor.expect("TO")
+    length, length_at = _duration(cursor, "TO", "a window's length", 1)
+    if shortest is None:
+        unit = cursor.text[length_at.start : length_at.end].lstrip("0123456789. ")
+        shortest = _with_unit(cursor, number, unit)
+    if shortest >= length:
+        raise cursor.error("TO must be longer than the length before it; [WINDOW d] has one length", length_at)
+    cursor.expect("STEP", "STEP and the difference between two lengths")
+    step, step_at = _duration(cursor, "STEP", "a STEP", 1)
+    _check_lengths(cursor, shortest, length, step, step_at)
+    clause = _rest(cursor, start, TimeWindow, length, length_at, _duration)
+    rest = clause.window
+    window = ElasticWindow(length, rest.slide, rest.lag, rest.exactly, shortest, step)
+    return replace(clause, window=window, step_at=step_at, shortest_at=number)
+
+
+def _with_unit(cursor: Cursor, number: Span, unit: str) -> Micros:
+    try:
+        micros = parse_duration(f"{cursor.text[number.start : number.end]} {unit}")
+    except ValueError as reason:
+        raise cursor.error(str(reason), number) from None
+    if micros <= 0:
+        raise cursor.error("a window's length must be greater than zero", number)
+    return micros
+
+
+def _check_lengths(cursor: Cursor, shortest: Micros, length: Micros, step: Micros, at: Span) -> None:
+    if (length - shortest) % step:
+        last = format_duration(shortest + (length - shortest) // step * step)
+        apart = format_duration(length - shortest)
+        raise cursor.error(f"STEP must divide {apart}, the lengths' difference; or write TO {last}", at)
+    if (lengths := (length - shortest) // step + 1) > _MOST_LENGTHS:
+        raise cursor.error(f"STEP gives {lengths:,} lengths, and {_MOST_LENGTHS:,} are the most: take a longer one", at)
+
+
+def _landmark(cursor: Cursor, start: int) -> WindowClause:
+    if cursor.accept("MIDNIGHT"):
+        midnight = LandmarkWindow(FOREVER, every=UNITS["day"])
+        return _with_rest(cursor, start, midnight, cursor.previous)
+    since, since_at = _instant(cursor, "SINCE", "midnight, or a time")
+    return _with_rest(cursor, start, LandmarkWindow(FOREVER, since=since), since_at)
+
+
+def _fixed(cursor: Cursor, start: int) -> WindowClause:
+    since, since_at = _instant(cursor, "FROM")
+    cursor.expect("TO", "TO and the window's end")
+    until, until_at = _instant(cursor, "TO")
+    if until <= since:
+        raise cursor.error("TO must be later than FROM: the window would be empty", until_at)
+    clause = _with_rest(cursor, start, LandmarkWindow(FOREVER, since=since, until=until), since_at)
+    if clause.lag_at is not None:
+        raise cursor.error("LAG moves the end of a window, and TO fixes it: leave out LAG", clause.lag_at)
+    return replace(clause, until_at=until_at)
+
+
+def _instant(cursor: Cursor, word: str, what: str = "a time") -> tuple[Micros, Span]:
+    text = cursor.string(what)
+    micros = timestamp(text, zoned=True)
+    if micros is None or not EARLIEST <= micros <= LATEST:
+        raise cursor.error(f"{word} needs a time such as '2026-01-01 12:00:00', got '{text}'", cursor.previous)
+    return micros, cursor.previous
+
+
+def _with_rest(cursor: Cursor, start: int, window: LandmarkWindow, at: Span) -> WindowClause:
+    clause = _rest(cursor, start, TimeWindow, FOREVER, at, _duration)
+    rest = clause.window
+    return replace(clause, window=replace(window, slide=rest.slide, lag=rest.lag, exactly=rest.exactly))
 
 
 def _internal(cursor: Cursor) -> Span | None:
@@ -96,7 +189,13 @@ def _rest(
     slide, slide_at, exactly, lag, lag_at = None, None, False, 0, None
     if cursor.accept("SLIDE"):
         exactly = cursor.accept("EXACTLY")
-        slide, slide_at = measure(cursor, "SLIDE", "a SLIDE", 1)
+        if kind is RowWindow and _written_duration(cursor) is not None:
+            kind = MixedWindow
+            slide, slide_at = _duration(cursor, "SLIDE", "a SLIDE", 1)
+        else:
+            slide, slide_at = measure(cursor, "SLIDE", "a SLIDE", 1)
+    if kind is MixedWindow and cursor.at("LAG"):
+        raise cursor.error("LAG counts tuples, and this SLIDE is a time: leave out LAG, or count tuples in SLIDE")
     if cursor.accept("LAG"):
         lag, lag_at = measure(cursor, "LAG", "a LAG", 0)
     internal_at = _internal(cursor)
@@ -132,19 +231,25 @@ def _count(cursor: Cursor, word: str, what: str, least: int) -> tuple[int, Span]
 
 
 def _refuse_duration(cursor: Cursor, word: str) -> None:
-    """`ROWS 10 min` and `ROWS 100 SLIDE 10 min`."""
+    """`ROWS 10 min`, and `ROWS 100 SLIDE 10 LAG 10 min`."""
+    span, token = _written_duration(cursor), cursor.token
+    if span is None or token is None:
+        return
+    written, number = cursor.text[span.start : span.end], token.text.rstrip(ascii_letters)
+    way_out = f"[WINDOW {written}]" if word == "ROWS" else f"{word} {number}"
+    raise cursor.error(f"{word} counts tuples, {written} is a duration: write {way_out}", span)
+
+
+def _written_duration(cursor: Cursor) -> Span | None:
+    """The place of a number with a unit of time; None if there is something else."""
     token = cursor.token
     if token is None or not token.text[:1].isdigit():
-        return
-    number, unit = token.text, token.text.lstrip("0123456789.")
-    span = cursor.span
+        return None
+    unit, span = token.text.lstrip("0123456789."), cursor.span
     if not unit and cursor.follows(*(name.upper() for name in UNITS)):
         following = cursor.tokens[cursor.position + 1]
         unit, span = following.text, Span(token.start, following.end + 1)
-    if unit.lower() in UNITS:
-        written = cursor.text[span.start : span.end]
-        way_out = f"[WINDOW {written}]" if word == "ROWS" else f"{word} {number.removesuffix(unit)}"
-        raise cursor.error(f"{word} counts tuples, {written} is a duration: write {way_out}", span)
+    return span if unit.lower() in UNITS else None
 
 
 def _expected(has_slide: bool, has_lag: bool) -> str:

@@ -4,8 +4,8 @@
        next evaluation are removed at the end of this one
     5  .. with restore: tuples that expired since the last evaluation take part: it finds results that came and went
 
-No query runs these algorithms yet: plans run `MultiJoinOp`. The eager algorithms 2 and 3 are in papers/joins,
-where all four are compared.
+Queries run them as plans (`sash.plan.lazy_joins`), over micro-batches and with a hash bucket per value. Here they are
+as printed, a tuple at a time, for comparison with the eager algorithms 2 and 3 (algorithms.py).
 
 A tuple is its place in what arrives. A window is a list per bucket of a hash table, linked by places in the order of
 arrival; one bucket is nested loops:

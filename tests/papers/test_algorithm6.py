@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sash.panes import frequent as module
-from sash.panes.frequent import (
+from papers.frequent import algorithm6 as module
+from papers.frequent.algorithm6 import (
     LONGEST_INSERTED,
     FrequentItems,
     frequent_in_window,

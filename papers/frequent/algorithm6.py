@@ -9,8 +9,7 @@ item on no list occurs at most delta times. There may be false negatives: items 
 Where the thesis says nothing: the k-th count of a sub-window with fewer than k distinct items is 0, and of equal counts
 the lesser item is the more frequent one. `report` works before the first full window, too.
 
-This is the algorithm by itself, with the space of its lists. Queries make their lists from the exact counts of panes
-(`item_lists.Frequent`), and give the same answers.
+This is the algorithm by itself, over codes. Queries have it in `sash.panes.list_panes` and `item_lists.Frequent`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,166 @@
+"""Queries that are executed together time after time: what all their executions have in common is found out once.
+
+    task SLIDE 5 sec     q1 [20 sec]   q2 [35 sec]   q3 [20 sec]   q4 [35 sec]
+    kinds of answers     0             1             0             1              per execution: one content each
+
+A task falls due as a whole. So an execution works for its parts and its kinds of answers, of which there are far fewer
+than queries; a query has only its name in its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from sash.core.window import LandmarkWindow, Window
+from sash.panes.pane_store import AnswerPart, PartIdentity
+from sash.runtime.periodic.active import ActiveQuery, BoundReading
+from sash.schedule import joint_cost, separate_cost
+
+if TYPE_CHECKING:
+    from sash.runtime.periodic.pane_group import PaneGroup
+
+# What is wanted of one group: each part once, with a query that wants it.
+WantedParts = dict[PartIdentity, tuple[AnswerPart, ActiveQuery]]
+
+
+class AnswerKind(NamedTuple):
+    """Answers that differ only in the names of their queries, of which `first` is one.
+
+    The answer of a simple query is a part of the execution. Any other answer is composed, once for all queries that
+    read the output of one leader.
+    """
+
+    first: ActiveQuery
+    leader: str
+    part: PartIdentity | None
+
+
+class JointQueries:
+    """`leader` gives the query whose output a query reads. `members` are the queries of the task, by name."""
+
+    def __init__(
+        self,
+        queries: Sequence[ActiveQuery],
+        leader: Callable[[ActiveQuery], ActiveQuery] = lambda active: active,
+        members: tuple[str, ...] = (),
+    ) -> None:
+        self.queries = queries
+        self.members = members
+        self.names = [active.name for active in queries]
+        self.wanted: dict[PaneGroup, WantedParts] = {}
+        self.kinds: list[AnswerKind] = []
+        # The number of the kind of each query's answers.
+        self.places: list[int] = []
+        self._leader = leader
+        self._exactly = queries[0].compiled.exactly
+        self._costs: tuple[int, int, int] | None = None
+        # If these windows have tuples, all windows have.
+        self._narrowest: list[BoundReading] = []
+        # How far back windows look into each group, and since when the last of the readings is valid.
+        self._reaches: dict[PaneGroup, tuple[int, int | None]] = {}
+        self._some_rest = any(active.empty.rests for active in queries)
+        self._compile()
+
+    def _compile(self) -> None:
+        numbers: dict[tuple[object, ...], int] = {}
+        narrowest: dict[tuple[PaneGroup, LandmarkWindow | int], BoundReading] = {}
+        for active in self.queries:
+            part, name = None, self._leader(active).name
+            for group, _, part in active.parts():
+                self.wanted.setdefault(group, {}).setdefault(part.identity, (part, active))
+            only = part.identity if part is not None and active.compiled.is_simple else None
+            # Queries whose windows are equal, and known since the same time, are complete together.
+            key = (only or name, active.compiled.slide, *[bound.valid_from for bound in active.readings])
+            self.places.append(numbers.setdefault(key, len(numbers)))
+            if len(self.kinds) < len(numbers):
+                self.kinds.append(AnswerKind(active, name, only))
+                for bound in active.readings:
+                    window, group = bound.reading.window, bound.group
+                    # The start of a landmark window moves by rules of its own.
+                    place = (group, window if isinstance(window, LandmarkWindow) else window.lag)
+                    if window.length < narrowest.setdefault(place, bound).reading.window.length:
+                        narrowest[place] = bound
+                    reach, since = self._reaches.get(group, (0, None))
+                    later = (time for time in (since, bound.valid_from) if time is not None)
+                    self._reaches[group] = max(reach, window.reach), max(later, default=None)
+        self._narrowest = list(narrowest.values())
+
+    @property
+    def home(self) -> PaneGroup:
+        return self.queries[0].home
+
+    def names_of(self, kind: int) -> list[str]:
+        """The queries with answers of a kind."""
+        return [name for name, place in zip(self.names, self.places, strict=True) if place == kind]
+
+    def costs(self, pane: int) -> tuple[int, int]:
+        """The analytic costs of executing all queries together, and each of them alone."""
+        if self._costs is None or self._costs[0] != pane:
+            windows = [window for active in self.queries for window in active.compiled.windows]
+            # An UNBOUNDED window reads one merged pane.
+            lengths = [pane if window.unbounded else window.length for window in windows]
+            self._costs = pane, joint_cost(lengths, pane), separate_cost(lengths, pane)
+        return self._costs[1:]
+
+    def complete(self, as_of: int) -> list[bool]:
+        """Of each kind of answers, whether they are complete."""
+        if all(group.is_whole(as_of - reach, since) for group, (reach, since) in self._reaches.items()):
+            return [True] * len(self.kinds)
+        return [kind.first.is_complete(as_of) for kind in self.kinds]
+
+    def awake(self, as_of: int, now: int, pane: int) -> JointQueries | None:
+        """Count an answer of each query that has none as of this time; the queries that have something to tell.
+
+        An answer is late by the updates beyond SLIDE since the last answer (thesis 8.5.1). A resting query is not late
+        when it wakes.
+        """
+        asked, behind = [], now - as_of
+        for active in self.queries:
+            since = active.answered
+            if since == as_of:
+                continue
+            if not self._exactly:
+                assert active.compiled.slide is not None
+                behind = 0 if since is None else as_of - since - active.compiled.slide
+            if behind > 0 and (self._exactly or not active.empty.rests):
+                active.lateness += behind // pane
+            active.answered = as_of
+            asked.append(active)
+        if self._some_rest or any(bound.is_empty(as_of) for bound in self._narrowest):
+            asked = _telling(asked, as_of)
+            self._some_rest = any(active.empty.rests for active in self.queries)
+        return self.only(asked)
+
+    def only(self, queries: list[ActiveQuery]) -> JointQueries | None:
+        """Some of the queries; None if there are none."""
+        if len(queries) == len(self.queries):
+            return self
+        return JointQueries(queries, self._leader) if queries else None
+
+
+def divided(
+    joint: Sequence[JointQueries], is_apart: Callable[[ActiveQuery], bool]
+) -> tuple[list[JointQueries], list[JointQueries]]:
+    """The queries that stay together, and those that are executed apart."""
+    sides: tuple[list[JointQueries], list[JointQueries]] = [], []
+    for each in joint:
+        for side, apart in zip(sides, (False, True), strict=True):
+            if (some := each.only([active for active in each.queries if is_apart(active) is apart])) is not None:
+                side.append(some)
+    return sides
+
+
+def _telling(queries: list[ActiveQuery], as_of: int) -> list[ActiveQuery]:
+    """The queries with an answer: a window that stays empty is reported once."""
+    known: dict[tuple[Window, ...], bool] = {}
+    found = []
+    for active in queries:
+        silent = None if active.spans is None else known.get(active.spans)
+        if silent is None:
+            silent = active.is_silent(as_of)
+            if active.spans is not None:
+                known[active.spans] = silent
+        if active.empty.tells(not silent):
+            found.append(active)
+    return found
