@@ -64,11 +64,24 @@ def test_a_window_without_end_is_one_pane_that_grows() -> None:
 def test_interval_up_to_the_break_even(panes: int) -> None:
     """Few windows are looked up; from b / log2 b windows on one scan costs less (thesis 8.3.1)."""
     limit = math.ceil(panes / math.log2(panes))
-    assert choose(windows(1, panes, "MAX(v)"), PANE).kind == "interval"
-    over = choose(windows(limit, panes, "MAX(v)"), PANE)
+    assert choose(windows(1, panes, "SUM(x)"), PANE).kind == "interval"
+    over = choose(windows(limit, panes, "SUM(x)"), PANE)
     assert over.kind == "basic"
     assert f"{limit} windows over {panes} panes: from {limit} on (b / log2 b) one scan costs less" in over.reason
-    assert "b / log2 b" not in choose(windows(limit - 1, panes, "MAX(v)"), PANE).reason
+    assert "b / log2 b" not in choose(windows(limit - 1, panes, "SUM(x)"), PANE).reason
+
+
+@pytest.mark.parametrize("panes", [64, 1024, 4096])
+def test_landmarks_where_they_cost_least(panes: int) -> None:
+    """Two values per lookup, and a few more updates for each set of widths; not for sums of floats."""
+    choice = choose(windows(1, panes, "MAX(v)"), PANE)
+    assert choice.kind == "landmark" and choice.reason.startswith("1 window: 4 values per pane and group")
+    many = choose(windows(panes // 2 - 1, panes, "MAX(v)"), PANE)
+    assert many.kind in ("landmark", "basic")
+    assert choose(windows(panes // 2, panes, "MAX(v)"), PANE).kind == "basic"
+    refused = choose(windows(panes // 2, panes, "SUM(x)"), PANE)
+    assert "landmark refused: sums of floats would depend on where the landmarks lie" in refused.reason
+    assert choose(windows(1, panes, "SUM(v)"), PANE).kind == "running", "the cheapest of all"
 
 
 @pytest.mark.parametrize("panes", [64, 500])
@@ -133,8 +146,7 @@ def test_rows_are_counted_as_seconds_are() -> None:
 )
 def test_running_is_for_sums_of_exact_numbers(aggregate: str) -> None:
     """Floats never subtract, extremes cannot be taken back; one such partial is enough."""
-    choice = choose(windows(1, 1000, aggregate), PANE)
-    assert choice.kind in ("basic", "interval")
+    assert choose(windows(1, 1000, aggregate), PANE).kind != "running"
     with pytest.raises(SashError, match="a running synopsis cannot answer this query"):
         check_synopsis("running", windows(1, 1000, aggregate))
 

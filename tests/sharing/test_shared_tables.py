@@ -254,7 +254,7 @@ def test_explain_says_which_synopsis_and_why(tmp_path: Path) -> None:
         "rows": "SELECT SUM(v) AS t FROM s [ROWS 600 SLIDE 1]",
     }
     found = explained(tmp_path, **texts)
-    expected = {"long_sum": "running", "long_max": "interval", "short": "basic", "rows": "running"}
+    expected = {"long_sum": "running", "long_max": "landmark", "short": "basic", "rows": "running"}
     for name, kind in expected.items():
         assert line(found[name], "Synopsis").startswith(f"Synopsis: {kind}"), name
         assert line(found[name], "because")

@@ -1,7 +1,8 @@
 """Which synopsis answers the windows of a group: by cost, and the cost includes the schedule.
 
-A basic interval synopsis is scanned once for all windows that are due together (rule CS2); a running or interval
-synopsis is looked up window by window (CS1), but a lookup costs 2 vectors or about log2 of the window's panes. With b
+A basic interval synopsis is scanned once for all windows that are due together (rule CS2); a running, interval or
+landmark synopsis is looked up window by window (CS1), but a lookup costs 2 vectors or about log2 of the window's panes.
+With b
 panes in the longest window, the scan wins as soon as about b / log2 b windows are executed together (thesis 8.3.1),
 which synchronised schedules make likely (8.4.4). So lookups replace the scan of panes only if both conditions hold:
 
@@ -31,7 +32,8 @@ from typing import NamedTuple
 from sash.core.errors import RefusalError
 from sash.core.window import TimeWindow
 from sash.panes.accelerator import refusal
-from sash.panes.partials import Partial
+from sash.panes.intervals.landmark import partition_by_spread
+from sash.panes.partials import Combine, Partial
 from sash.panes.readings import Reading
 from sash.panes.sketches import SKETCHES
 from sash.plan.periodic import PeriodicAggregate
@@ -114,11 +116,13 @@ def choose(readings: Sequence[Reading], load: Load) -> SynopsisChoice:
     windows = {(span.length, span.lag) for reading in bounded for span in reading.spans}
     asked = f"{len(windows)} window{'s' * (len(windows) > 1)}"
     reasons: list[str] = []
-    for kind in ("running", "interval"):
+    cheapest, basic = math.inf, _cost("basic", bounded, load)
+    chosen: SynopsisChoice | None = None
+    for kind in ("running", "interval", "landmark"):
         if (why := _refused(kind, partials)) is not None:
             reasons.append(f"{kind} refused: {why}")
             continue
-        if panes * load.groups * 2 > _MOST_NUMBERS:
+        if panes * load.groups * _values_per_pane(kind, bounded, load) > _MOST_NUMBERS:
             reasons.append(f"{kind} would need too much memory for {load.groups} groups")
             continue
         together = len(windows) * lookup_cost(kind, panes) * load.groups
@@ -127,17 +131,29 @@ def choose(readings: Sequence[Reading], load: Load) -> SynopsisChoice:
             what = "b / log2 b" if kind == "interval" else "b / 2"
             reasons.append(f"{asked} over {panes} panes: from {limit} on ({what}) one scan costs less")
             continue
-        basic, other = _cost("basic", bounded, load), _cost(kind, bounded, load)
-        if other * LEAST_SAVING <= basic:
+        other = _cost(kind, bounded, load)
+        if other * LEAST_SAVING > basic:
+            reasons.append(f"{kind} saves too little ({other:.3g} values per pane and group against {basic:.3g})")
+        elif other < cheapest:
             per = f"{other:.3g} values per pane and group against {basic:.3g} by scanning {panes} panes"
-            return SynopsisChoice(kind, f"{asked}: {per}")
-        reasons.append(f"{kind} saves too little ({other:.3g} values per pane and group against {basic:.3g})")
-    return SynopsisChoice("basic", "; ".join(dict.fromkeys(reasons)))
+            cheapest, chosen = other, SynopsisChoice(kind, f"{asked}: {per}")
+    return chosen or SynopsisChoice("basic", "; ".join(dict.fromkeys(reasons)))
 
 
 def _refused(kind: str, partials: set[Partial]) -> str | None:
-    reasons = (refusal(kind, partial) for partial in sorted(partials, key=lambda partial: partial.signature))
-    return next((why for why in reasons if why is not None), None)
+    """Why a kind is not chosen for some partials. Landmarks lie elsewhere after a restart, and float sums tell."""
+    ordered = sorted(partials, key=lambda partial: partial.signature)
+    if kind == "landmark" and any(p.combine is Combine.ADD and not p.subtractable for p in ordered):
+        return "sums of floats would depend on where the landmarks lie"
+    return next((why for partial in ordered if (why := refusal(kind, partial)) is not None), None)
+
+
+def _values_per_pane(kind: str, readings: Sequence[Reading], load: Load) -> int:
+    """How many values a synopsis keeps, and writes, for each pane: one or two, or those of each set of landmarks."""
+    if kind != "landmark":
+        return 1 if kind == "running" else 2
+    widths = (span.length // load.pane for reading in readings for span in reading.spans)
+    return sum(-(-widest // narrowest) + 1 for narrowest, widest in partition_by_spread(widths))
 
 
 def lookup_cost(kind: str, panes: int) -> float:
@@ -158,8 +174,8 @@ def _cost(kind: str, readings: Sequence[Reading], load: Load) -> float:
     steps = horizon / load.pane
     if kind == "basic":
         return sum(_scanned(spans) for spans in due.values()) * density / steps
-    updates = 1.0 if kind == "running" else 2.0
-    return updates + sum(lookup_cost(kind, panes) for spans in due.values() for panes, _ in spans) / steps
+    lookups = sum(lookup_cost(kind, panes) for spans in due.values() for panes, _ in spans) / steps
+    return _values_per_pane(kind, readings, load) + lookups
 
 
 def _scanned(spans: Iterable[tuple[int, int]]) -> int:
