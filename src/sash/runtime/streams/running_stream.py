@@ -203,8 +203,9 @@ class RunningStream:
 
     def _arrival(self) -> Micros | None:
         """The timestamp of tuples that have none of their own; time goes on, even if the clock was set back."""
-        times = (self._clock.instant(), self.runtime.reached)
-        return max(time for time in times if time is not None) if self.stream.implicit else None
+        if not self.stream.implicit:
+            return None
+        return max(time for time in (self._clock.instant(), self.runtime.reached) if time is not None)
 
     def _read(self, version: int, rows: DataFrame, epoch: int) -> Batch:
         """Spark's part of a micro-batch: for the pane tables, or, without any, for continuous plans."""
