@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from sash.core.time import SECOND, to_micros
 from sash.runtime.answers.answer import Answer
 from sash.runtime.explaining.explain import explain
-from sash.runtime.periodic.onetime import is_cut
+from sash.runtime.periodic.onetime import is_cut, look_up
 from tests.runtime.test_aggregate_oracle import numbered
 from tests.support.examples import examples
 from tests.support.feed import Feed, answers_of, compiled
@@ -444,6 +444,20 @@ def explained(text: str, rows: list[tuple[Any, ...]], *others: str, may_move: bo
     feed.runtime.synchronise([query, *neighbours])
     feed.push(to_table(rows))
     return explain(query, feed.runtime)
+
+
+def test_a_question_that_looks_beyond_the_lists_finds_the_counts() -> None:
+    """The lists are older than the counts, which reach further back."""
+    feed, text = Feed(stream()), "SELECT FREQUENT(2, g) FROM s [WINDOW {} sec SLIDE 1 sec]"
+    counting = "SELECT g, COUNT(*) AS n FROM s [WINDOW 30 sec SLIDE 1 sec] GROUP BY g"
+    known = compiled({"lists": text.format(4), "counts": counting}, feed.declared)
+    for wanted, part in zip((known[:1], known), (letters("a"), letters("abac" * 15)[1:]), strict=True):
+        feed.runtime.synchronise(wanted)
+        feed.push(part)
+    assert [group.list_panes is not None for group in feed.runtime.all_groups()] == [True, False]
+    (question,) = compiled({"question": text.format(20)}, feed.declared)
+    found = look_up(question, feed.runtime).compute()
+    assert found.complete and counts_of(found) == {"a": 10, "b": 5, "c": 5}
 
 
 def test_explain_tells_pairs_and_delta() -> None:

@@ -262,6 +262,20 @@ def test_a_question_finds_the_panes_of_its_window() -> None:
         ask("SINCE '{}'", 12)
 
 
+@pytest.mark.parametrize("window", ["SINCE '{}'", "UNBOUNDED", "WINDOW 4 sec"])
+def test_a_question_does_not_claim_the_tuples_of_an_open_pane(window: str) -> None:
+    """A finer query comes: the open pane of four seconds stays, and panes of a second close before it."""
+    feed = Feed(stream())
+    fine = {"fine": count("WINDOW 1 sec SLIDE 1 sec")}
+    coarse, finer = compiled({"q": count(f"{window} SLIDE 4 sec", 2), **fine}, feed.declared)
+    feed.runtime.synchronise([coarse])
+    feed.push(tuples(3, 14.5))
+    feed.runtime.synchronise([coarse, finer])
+    feed.push(tuples(16.5))
+    answer = look_up(coarse, feed.runtime).compute()
+    assert (to_micros(answer.as_of) - START) / SECOND == 16 and not answer.complete
+
+
 def test_beside_a_sliding_window_in_one_query() -> None:
     text = f"""SELECT d.n AS day, l.n AS last FROM ({count("SINCE midnight SLIDE 10 sec")}) d
         CROSS JOIN ({count("WINDOW 10 sec SLIDE 10 sec")}) l"""

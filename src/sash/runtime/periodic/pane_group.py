@@ -475,6 +475,9 @@ class PaneGroup:
 
     def is_complete(self, bound: BoundReading, now: int) -> bool:
         window, clock = bound.reading.window, self.clock
+        if clock.coarse and clock.cuts(window.end(now)):
+            # Its youngest tuples may be in a pane that is open.
+            return False
         if isinstance(window, LandmarkWindow):
             return self.keeps(window, now) and window.start(now) >= max(
                 time for time in (clock.origin, bound.valid_from) if time is not None
@@ -482,7 +485,7 @@ class PaneGroup:
         if window.unbounded or self.name.partition:
             # A partition with few rows is complete if its rows were counted from the beginning.
             return bound.valid_from is None
-        if clock.coarse and (clock.cuts(window.end(now)) or clock.cuts(window.start(now))):
+        if clock.coarse and clock.cuts(window.start(now)):
             return False
         return self._has_all_after(window.start(now), bound.valid_from)
 

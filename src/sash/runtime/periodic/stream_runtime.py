@@ -300,13 +300,14 @@ class StreamRuntime:
         return ActiveQuery(query, readings) if len(readings) == len(offered) else None
 
     def offer(self, query: CompiledQuery, number: int) -> BoundReading | None:
-        """A query's reading bound to the group that stores everything that it needs, if there is one."""
+        """A query's reading bound to the group that stores everything that it needs, if there is one.
+
+        Of short lists and the counts of all items, lists come first, unless they do not reach as far back.
+        """
         reading = query.readings[number]
-        for table in (reading.lists, reading.table):
-            group = None if table is None else self.groups.get(table)
-            if group is not None and (bound := group.offer(query, number)) is not None:
-                return bound
-        return None
+        groups = [self.groups[table] for table in (reading.lists, reading.table) if table in self.groups]
+        groups.sort(key=lambda group: group.members.reach < reading.window.reach)
+        return next((bound for group in groups if (bound := group.offer(query, number)) is not None), None)
 
     def closes(self, group: PaneGroup, watermark: Micros | None) -> int | None:
         """Up to where a watermark, or the end of input (None), closes the panes of a group over time."""

@@ -33,7 +33,7 @@ class FiniteTerms:
         for condition in conditions:
             for term, limit in _limits(condition):
                 self._limits[render(term)].add(limit)
-            if condition.op in _EQUAL:
+            if condition.op in _EQUAL and not _reads_text(condition):
                 equal.append(condition.args)
         for _ in equal:  # as many rounds as the longest chain of equalities has links
             for one, other in (*equal, *(sides[::-1] for sides in equal)):
@@ -75,6 +75,8 @@ def _ties_alike(condition: Term) -> bool:
 
 def _limits(condition: Term) -> Iterator[tuple[Term, str]]:
     """The terms that a condition compares with constants, each with what it limits."""
+    if _reads_text(condition):
+        return
     first, *others = condition.args or (condition,)
     constant = all(_is_constant(other) for other in others)
     if condition.op == "between" and constant:
@@ -85,6 +87,12 @@ def _limits(condition: Term) -> Iterator[tuple[Term, str]]:
         yield first, _COMPARED[condition.op]
     elif condition.op in _COMPARED and _is_constant(first):
         yield others[0], _TURNED[_COMPARED[condition.op]]
+
+
+def _reads_text(condition: Term) -> bool:
+    """Whether it compares a STRING as another type: '5', '05' and '005' equal 5, and Spark fails at 'five'."""
+    strings = [arg for arg in condition.args if pt.is_string(arg.type) and not _is_constant(arg)]
+    return bool(strings) and not all(pt.is_string(arg.type) or pt.is_null(arg.type) for arg in condition.args)
 
 
 def _is_constant(term: Term) -> bool:
