@@ -16,6 +16,7 @@ import pytest
 
 import sash
 from sash.archive import EXPIRES, Archive, with_times
+from sash.archive.wanted_keys import KeyValues
 from sash.core.changes import EXP, INSTANT, SIGN, TS
 from sash.core.clock import ManualClock
 from sash.core.errors import ArchiveError, CatalogError, CqlError
@@ -363,7 +364,7 @@ def test_questions_beside_updates_see_whole_states(session: sash.Session, tmp_pa
 
     def ask() -> None:
         while not stop.is_set():
-            rows, now = feed.probe(pa.array([0, 1, 2, 3], pa.int32()))
+            rows, now = feed.probe(KeyValues("k", pa.array([0, 1, 2, 3], pa.int32())))
             with asked:
                 if now is not None:
                     seen.append((sorted(zip(rows["k"].to_pylist(), rows["v"].to_pylist(), strict=True)), now))
@@ -479,7 +480,7 @@ def test_results_that_come_again_in_another_division(session: sash.Session, tmp_
     again = ArchiveFeed(feed.declared, feed.archive, lambda: session.spark)
     again.take_changes(to_datetime(START + 4 * SECOND), changes(3, 4))
     again.take_changes(to_datetime(START + 9 * SECOND), changes(5, 8, 9))
-    rows, _ = again.probe(pa.array(range(10), pa.int32()))
+    rows, _ = again.probe(KeyValues("k", pa.array(range(10), pa.int32())))
     assert sorted(rows["v"].to_pylist()) == [1, 3, 4, 5, 8, 9]
 
 

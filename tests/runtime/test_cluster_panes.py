@@ -227,7 +227,7 @@ def test_nobody_is_asked_while_nobody_is_to_be_answered() -> None:
     ("text", "why"),
     [
         ("SELECT k, COUNT(*) AS n FROM s [ROWS 9 SLIDE 3] GROUP BY k", "windows of time"),
-        ("SELECT k, COUNT(*) AS n FROM s [UNBOUNDED SLIDE 3 sec] GROUP BY k", "windows with an end"),
+        ("SELECT k, COUNT(*) AS n FROM s [UNBOUNDED SLIDE 3 sec] GROUP BY k", "windows with a length"),
         ("SELECT COUNT(*) AS n FROM s [WINDOW 9 sec SLIDE 3 sec]", "this query has one"),
     ],
 )

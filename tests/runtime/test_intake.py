@@ -109,6 +109,9 @@ class Running:
     def begin(self) -> None:
         """There is nothing to register."""
 
+    def end_flights(self) -> None:
+        """Nothing is under way."""
+
     def refuse_batches(self, refuse: bool) -> None:
         with self._lock:
             self.stopping = refuse

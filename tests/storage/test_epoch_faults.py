@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from sash.core.errors import CheckpointError
 from sash.core.faults import listening
-from sash.storage.epochs import LASTING, Entry, EpochLog, Snapshot
+from sash.storage.epochs import LASTING, Entry, EpochLog, Intent, Snapshot
 from sash.storage.files import FAN_IN, TOP_LEVEL
 from tests.support.examples import examples
 from tests.support.faults import DAMAGES, Death, FullDisk, Killed, dying
@@ -67,7 +67,7 @@ def told(directory: Path, story: list[str]) -> EpochLog:
 def tell(log: EpochLog, step: str) -> None:
     if step == "batch":
         epoch = log.committed + 1
-        log.intend(epoch, 1 + epoch // 3)
+        log.intend(epoch, Intent(1 + epoch // 3))
         log.append(batch(epoch))
     elif step == "compact" and log.committed >= 0:
         compact(log)
@@ -166,7 +166,7 @@ def attempted(directory: Path, expected: list[int]) -> str | None:
     try:
         log = EpochLog(directory)
         found = recovered(log)
-        log.intend(log.committed, 1)
+        log.intend(log.committed, Intent(1))
     except CheckpointError as error:
         return str(error)
     assert found == expected
@@ -211,7 +211,7 @@ def test_a_torn_last_entry_is_taken_back_if_spark_replays_it(
     (event,) = events(caplog)
     assert event.pop("why") and event == {"event": "batch.taken_back", "log": str(tmp_path), "epoch": last}
     # The replay sees the queries that the first attempt saw.
-    assert log.intend(last, 99) == 1 + last // 3
+    assert log.intend(last, Intent(99)) == Intent(1 + last // 3)
     tell(log, "batch")
     assert recovered(EpochLog(tmp_path)) == list(range(last + 1))
 

@@ -55,7 +55,7 @@ class Window(InternedValue):
         """The windows that it stands for: itself, or those of several lengths."""
         return (self,)
 
-    @property
+    @cached_property
     def per_tuple(self) -> int:
         """How many windows a tuple falls into: Spark's `window()` makes as many rows of it."""
         return 1 if self.slide is None or self.unbounded else -(-self.length // self.slide)
@@ -108,7 +108,7 @@ class ElasticWindow(TimeWindow):
         lengths = range(self.shortest, self.length + 1, self.step)
         return tuple(TimeWindow(length, self.slide, self.lag, self.exactly) for length in lengths)
 
-    @property
+    @cached_property
     def per_tuple(self) -> int:
         return sum(part.per_tuple for part in self.parts)
 

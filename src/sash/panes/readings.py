@@ -125,7 +125,8 @@ class Reading:
         Sub-windows stand in order, the youngest first.
         """
         if self.sub_window is None:
-            return tuple(part.span for part in self.window.parts)
+            parts = self.window.parts
+            return (parts[0].span,) if len(parts) == 1 else tuple(part.span for part in parts)
         kind = RowWindow if isinstance(self.window, RowWindow) else TimeWindow
         steps = range(0, self.window.length, self.sub_window)
         return tuple(kind(self.sub_window, None, self.window.lag + step) for step in steps)

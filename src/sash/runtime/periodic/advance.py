@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from sash.runtime.answers.answer import Answer
 from sash.runtime.periodic.active import AdvanceOutcome
@@ -169,7 +170,7 @@ class Advance:
             mine = group.awake(execution)
             if not mine:
                 group.rest(execution, self._targets[service.place])
-            here, there = divided(mine, lambda active: flies and active.reads_cluster)
+            here, there = divided(mine, attrgetter("reads_cluster")) if flies else (mine, [])
             awake += here
             far.append(there)
         if any(far):

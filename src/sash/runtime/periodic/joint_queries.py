@@ -105,9 +105,10 @@ class JointQueries:
 
     def complete(self, as_of: int) -> list[bool]:
         """Of each kind of answers, whether they are complete."""
-        if all(group.is_whole(as_of - reach, since) for group, (reach, since) in self._reaches.items()):
-            return [True] * len(self.kinds)
-        return [kind.first.is_complete(as_of) for kind in self.kinds]
+        for group, (reach, since) in self._reaches.items():
+            if not group.is_whole(as_of - reach, since):
+                return [kind.first.is_complete(as_of) for kind in self.kinds]
+        return [True] * len(self.kinds)
 
     def awake(self, as_of: int, now: int, pane: int) -> JointQueries | None:
         """Count an answer of each query that has none as of this time; the queries that have something to tell.
@@ -127,7 +128,10 @@ class JointQueries:
                 active.lateness += behind // pane
             active.answered = as_of
             asked.append(active)
-        if self._some_rest or any(bound.is_empty(as_of) for bound in self._narrowest):
+        some_silent = self._some_rest
+        for bound in self._narrowest:
+            some_silent = some_silent or bound.is_empty(as_of)
+        if some_silent:
             asked = _telling(asked, as_of)
             self._some_rest = any(active.empty.rests for active in self.queries)
         return self.only(asked)

@@ -143,8 +143,12 @@ class StreamRuntime:
         """Remove some queries and add others. Only the groups that they read are touched."""
         touched = self._forget(gone)
         before = set(self.groups)
-        exact = [reading for query in come if self.why_counted(query) is not None for reading in query.readings]
-        entered = [self._bring_in(query, exact) for query in come]
+        listed = {query.name for query in come if self.why_counted(query) is None}
+        exact = [reading for query in come if query.name not in listed for reading in query.readings] if listed else []
+        entered = []
+        for query in come:
+            by_lists = query.name in listed and self._reads_lists(query, exact)
+            entered.append(self._bring_in(query, self.lists_before.get(query.name, by_lists)))
         self._cut(touched.union(*({group.name for group in active.groups} for active in entered)))
         for active in entered:
             for bound in active.readings:
@@ -153,8 +157,8 @@ class StreamRuntime:
         for table in self.groups.keys() - before:
             self._catch_up(self.groups[table])
 
-    def _bring_in(self, query: CompiledQuery, exact: Sequence[Reading]) -> ActiveQuery:
-        active = self.active[query.name] = self._bound(query, self._reads_lists(query, exact))
+    def _bring_in(self, query: CompiledQuery, by_lists: bool) -> ActiveQuery:
+        active = self.active[query.name] = self._bound(query, by_lists)
         for number, bound in enumerate(active.readings):
             bound.group.add_reader(query.name, number, bound)
         active.home.queries[query.name] = active
@@ -163,25 +167,22 @@ class StreamRuntime:
 
     def why_counted(self, query: CompiledQuery) -> str | None:
         """Why a query needs the counts of all items, whoever else is there; None: short lists would do."""
-        if any(reading.sub_window is None for reading in query.readings):
+        first, *others = query.readings
+        if first.sub_window is None or (others and any(reading.sub_window is None for reading in others)):
             return "its aggregates need them"
-        if len(query.readings) > 1:
+        if others:
             return "the query reads several windows"
-        if query.readings[0].lists is None:
+        if first.lists is None:
             return "a sub-window is no pane, because of PARTITION BY or LAG"
         if self.stream.late_revise:
             return "LATE REVISE adds to closed sub-windows"
         return None if self.has_lists else "the query comes from an earlier version"
 
     def _reads_lists(self, query: CompiledQuery, exact: Sequence[Reading]) -> bool:
-        """Whether a query that comes reads short lists. `exact` are the readings of others that come with it.
+        """Whether a query that could read short lists does so. `exact` are the readings of others that come with it.
 
         If all counts are kept for somebody else, as far back, the query reads those.
         """
-        if query.name in self.lists_before:
-            return self.lists_before[query.name]
-        if self.why_counted(query) is not None:
-            return False
         (mine,), group = query.readings, self.groups.get(query.readings[0].table)
         kept = [bound.reading for bound in group.members.readers.values()] if group is not None else []
         others = [*kept, *(reading for reading in exact if reading.table is mine.table)]

@@ -78,13 +78,13 @@ def decorations(text: str, mistake: Exception | None) -> list[dict[str, Any]]:
 def register(service: Service, text: str, name: str) -> str:
     """Register a SELECT under a name, or execute REGISTER QUERY; returns the query's name."""
     service.check_room()
-    refuse_python(service.session, text)
     statement = parse(text)
+    if not isinstance(statement, RegisterQuery) and not name.strip():
+        raise SashError("give the query a name, or write REGISTER QUERY name AS SELECT ...")
+    refuse_python(service.session, text)
     if isinstance(statement, RegisterQuery):
         service.session.execute(statement)
         return statement.name
-    if not name.strip():
-        raise SashError("give the query a name, or write REGISTER QUERY name AS SELECT ...")
     return service.session.register(text, name.strip()).name
 
 
