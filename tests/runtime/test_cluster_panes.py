@@ -33,7 +33,7 @@ from tests.runtime.test_aggregate_oracle import (
 from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.oracle import same_rows
-from tests.support.shelf import Shelf, panes_of
+from tests.support.shelf import SHELVES, Shelf, panes_of
 from tests.support.streams import START, batches, stream, to_table
 
 KEYED = [form for form in ALL_FORMS if "GROUP BY" in form.ours or "TOP(" in form.ours or "HISTOGRAM" in form.ours]
@@ -141,10 +141,10 @@ def _restored(feed: Feed, queries: list[CompiledQuery]) -> Feed:
     other = Feed(feed.declared)
     other.runtime.synchronise(queries)
     stream_snapshot.load(other.runtime, saved)
-    shelves = {group.label: panes_of(group).cluster for group in feed.runtime.ordered() if group.in_cluster}
+    shelves = {group.label: SHELVES[group] for group in feed.runtime.ordered() if group.in_cluster}
     for group in other.runtime.ordered():
         if group.in_cluster:
-            panes_of(group).cluster = shelves[group.label]
+            panes_of(group).cluster = SHELVES[group] = shelves[group.label]
     return other
 
 

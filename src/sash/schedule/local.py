@@ -30,6 +30,8 @@ leaves out resting members, and calls `postpone` when all members rest.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from sash.core.time import Micros, multiple_at_or_after
@@ -37,6 +39,9 @@ from sash.schedule.cost import SubGroupCost
 from sash.schedule.policies import Policy
 from sash.schedule.subgroup import Member, ScheduleGroup, SubGroup
 from sash.schedule.task import DeadlineQueue, Due, ScheduledTask, Task, TaskKey
+
+# By the interpreter itself: each new query looks at some others.
+_members = attrgetter("members")
 
 
 class LocalScheduler:
@@ -215,7 +220,7 @@ class LocalScheduler:
     def queries_of(self, group: str) -> Iterator[str]:
         """The queries of a group, sub-group by sub-group."""
         found = self._groups.get(group)
-        return (query for each in (() if found is None else found.subgroups.values()) for query in each.members)
+        return chain.from_iterable(map(_members, () if found is None else found.subgroups.values()))
 
     def plan_of(self, group: str) -> list[tuple[SubGroupCost, Micros]]:
         """The costs of a group's sub-groups, and the periods that the policy has given them."""
