@@ -25,7 +25,7 @@ help: ## list the targets
 demo: $(INSTALLED) ## show Sash at work on an embedded packet stream
 	@$(WITH_JAVA) $(BIN)/sash demo $(ARGS)
 
-test: $(INSTALLED) ## run all tests, those with Spark included (a quarter of an hour on two cores)
+test: $(INSTALLED) ## run all tests, those with Spark included (twenty to twenty-five minutes on two cores)
 	@$(JAVA_IF_ANY) $(PYTEST) $(SPREAD) --junitxml=build/tests.xml $(ARGS)
 
 fast: $(INSTALLED) ## run the tests and doctests that need no JVM; ARGS="tests/plan" for a folder

@@ -2,6 +2,7 @@
 
     python -m benchmarks.run_continuous --data DIR            DIR as `gen_data.py 12000000 20000 120 DIR` makes it
     python -m benchmarks.run_continuous --data DIR --tasks join --engines sash spark-memory
+    python -m benchmarks.run_continuous --data DIR --tasks join --engines one-executor two-executors
 
     join       two sub-streams of packets (dst < 100, dst >= 900) within two seconds of each other, on src;
                Spark: a stream-stream join
@@ -13,7 +14,9 @@
 Every engine reads the same files, four per micro-batch, in the same kind of Spark session (with Sash's settings, its
 checkpoint file manager among them), with a checkpoint. Sash brings the result rows to its process and adds them up
 there; Spark adds them up on its executors. Each runs in a process of its own; start-up of Spark is not counted, that of
-the query is. The numbers of rows and the sums of their columns must be the same.
+the query is. The numbers of rows and the sums of their columns must be the same. `sash-auto` processes each micro-batch
+where that takes less time (spark/placement.py). `one-executor` and `two-executors` are Sash on a small cluster of this
+machine, an executor a core; `jobs` is the time of Spark's jobs for a micro-batch, the median of the second half.
 
 Writes benchmarks/out/continuous.json.
 """
@@ -22,13 +25,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 OUT = Path(__file__).parent / "out"
@@ -46,14 +52,16 @@ QUERIES = {
 }
 
 
-def sash(executor_rows: int, task: str, data: str) -> dict[str, Any]:
+def sash(executor_rows: int | None, executors: int, task: str, data: str) -> dict[str, Any]:
+    """With a number of executors on a cluster of this machine, else on the cores of its own process."""
     import pyarrow.compute as pc
 
     import sash
 
     counted = {"rows": 0, "sum": 0}
+    spark = cluster(executors) if executors else None
     with tempfile.TemporaryDirectory() as scratch:
-        session = sash.connect(checkpoint=f"{scratch}/checkpoint", executor_rows=executor_rows)
+        session = sash.connect(spark=spark, checkpoint=f"{scratch}/checkpoint", executor_rows=executor_rows)
         options = f"OPTIONS (path '{data}', maxFilesPerTrigger '{FILES}')"
         session.sql(f"CREATE STREAM packets ({COLUMNS}) FROM parquet {options} TIMESTAMP ts")
 
@@ -66,8 +74,38 @@ def sash(executor_rows: int, task: str, data: str) -> dict[str, Any]:
         session.register(QUERIES[task], name="results").subscribe(take)
         session.run()
         seconds = time.perf_counter() - begun
+        jobs = job_seconds(spark) if spark is not None else {}
         session.close()
-    return {"seconds": seconds, **counted}
+    if spark is not None:
+        spark.stop()
+    return {"seconds": seconds, **jobs, **counted}
+
+
+def cluster(executors: int) -> Any:
+    from pyspark.sql import SparkSession
+
+    from sash.spark.spark_session import SETTINGS
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    paths = os.pathsep.join(path for path in sys.path if path)
+    places = {"spark.executorEnv.PYTHONPATH": paths, "spark.sql.shuffle.partitions": "2"}
+    builder = SparkSession.builder.master(f"local-cluster[{executors},1,2048]").config("spark.driver.memory", "2g")
+    for name, value in {**SETTINGS, **places}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def job_seconds(session: Any) -> dict[str, float]:
+    """What the jobs of a micro-batch take, the median of the second half of the micro-batches."""
+    found = session.sparkContext._jsc.sc().statusStore().jobsList(None)
+    taken: dict[str, float] = defaultdict(float)
+    for job in (found.apply(place) for place in range(found.size())):
+        times = job.submissionTime(), job.completionTime()
+        if job.description().isDefined() and all(time.isDefined() for time in times):
+            name = job.description().get().partition("batch = ")[2].split()
+            taken[name[0] if name else ""] += (times[1].get().getTime() - times[0].get().getTime()) / 1_000
+    batches = [taken[name] for name in sorted((name for name in taken if name.isdigit()), key=int)]
+    return {"jobs": median(batches[len(batches) // 2 :])}
 
 
 def spark(provider: str | None, task: str, data: str) -> dict[str, Any]:
@@ -134,11 +172,15 @@ def distinct(session: Any, data: str) -> Any:
 
 Engine = Callable[[str, str], dict[str, Any]]
 ENGINES: dict[str, Engine] = {
-    "sash": partial(sash, 500_000),
-    "sash-executors": partial(sash, 0),
+    "sash": partial(sash, 500_000, 0),
+    "sash-executors": partial(sash, 0, 0),
+    "sash-auto": partial(sash, None, 0),
+    "one-executor": partial(sash, 0, 1),
+    "two-executors": partial(sash, 0, 2),
     "spark-memory": partial(spark, None),
     "spark-rocksdb": partial(spark, ROCKSDB),
 }
+COMPARED = ("sash", "sash-executors", "spark-memory", "spark-rocksdb")
 
 
 def measured(task: str, engine: str, data: str) -> dict[str, Any]:
@@ -162,7 +204,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="directory of Parquet files")
     parser.add_argument("--tasks", nargs="+", choices=QUERIES, default=list(QUERIES))
-    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=COMPARED)
     parser.add_argument("--run", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.run:

@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from sash.catalog import Catalog, Stream
 from sash.core.errors import SashError
-from sash.plan.continuous import AUTO
 from sash.runtime.compiler import as_select
 from sash.runtime.continuous.continuous_queries import unmeasured
+from sash.runtime.route import route_plan
 from sash.sql import bind, parse_script, plan_changes
 from sash.sql.reading.limits import MOST_DEEP, MOST_JOINED, MOST_NESTED, MOST_READ, MOST_VALUES, STATEMENTS
 
@@ -137,7 +137,7 @@ def _read(text: str) -> str:
 
 
 def _plan(text: str) -> str:
-    unmeasured(plan_changes(bind(as_select(text), _catalog())), AUTO)
+    unmeasured(route_plan(plan_changes(bind(as_select(text), _catalog()))))
     return "planned"
 
 

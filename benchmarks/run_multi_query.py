@@ -2,11 +2,13 @@
 
     python -m benchmarks.run_multi_query --workload FILE.json --data DIR --queries N --json     one figure, as JSON
     python -m benchmarks.run_multi_query --flat 1 240 1000 10000 --batch-seconds 20             several N by turns
+    python -m benchmarks.run_multi_query --predicates --batch-seconds 20                        100 predicates alone
     python -m benchmarks.run_multi_query                                                        the whole table
 
 The first form runs the first N queries of a workload file over Parquet files; its last line is a JSON object with
 `tuples_per_s`. The second tells how flat the cost is: medians of three rounds, each with all N in turn, so that they
-share whatever else the machine does; each rate as a share of the first. The third generates data, runs W1, W2 and W3 at
+share whatever else the machine does; each rate as a share of the first. The third runs 100 predicates over 10 key sets
+(a second time: the JVM has compiled), and tells their memory. The last generates data, runs W1, W2 and W3 at
 N = 1, 8, 40, 240 (W1 and W2 also at 1,000) beside native Spark (N streaming queries with window()) and a re-scan in
 DuckDB in the same run, and writes benchmarks/out/multi_query.json.
 """
@@ -32,6 +34,9 @@ ROUNDS = 3
 # Native Spark needs minutes to hours for many queries over all files: it gets fewer tuples, and large N on demand.
 NATIVE_TUPLES = {1: 4_000_000, 8: 2_000_000, 40: 1_000_000}
 RESCAN_NUMBERS = (40, 240)
+FORMS_HELP = (
+    "W1 (by source), W2 (one maximum), W3 (median, top ten), W4 (HAVING, ORDER BY .. LIMIT); default %(default)s"
+)
 
 
 def workload(path: Path | None) -> list[Query]:
@@ -94,26 +99,24 @@ def processes() -> dict[str, int]:
     return {"python": os.getpid(), "jvm": jvm_process(shared_session())}
 
 
-def forget_peaks() -> None:
-    """Let the system measure peak memory from now on."""
-    for pid in processes().values():
-        Path(f"/proc/{pid}/clear_refs").write_text("5")
+def forget_peak(pid: int) -> None:
+    """Let the system measure a process's peak memory from now on."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
-def memory() -> dict[str, float]:
-    """Peak resident memory of this process and of its JVM since `forget_peaks`, in MB."""
-
-    def peak(pid: int) -> float:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
-
-    return {f"{name}_peak_mb": peak(pid) for name, pid in processes().items()}
+def peak_mb(pid: int) -> float:
+    """The peak resident memory of a process since `forget_peak`, in MB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def measured(texts: list[str], files: list[Path], per_batch: int) -> dict[str, Any]:
+def measured(texts: list[str], files: list[Path], per_batch: int, keep: int | None = None) -> dict[str, Any]:
     """Sash's figures for some queries, with the memory that they took."""
-    forget_peaks()
-    return {**run_sash(texts, files, per_batch, say), **memory()}
+    running = processes()
+    for pid in running.values():
+        forget_peak(pid)
+    found = run_sash(texts, files, per_batch, say, keep)
+    return {**found, **{f"{name}_peak_mb": peak_mb(pid) for name, pid in running.items()}}
 
 
 def say(text: str) -> None:
@@ -126,9 +129,7 @@ def one(arguments: argparse.Namespace) -> dict[str, Any]:
         raise SystemExit(f"no Parquet files in {arguments.data}")
     per_batch = files_per_batch(files, arguments.batch_seconds, arguments.batch_rows)
     queries = repeated(workload(arguments.workload), arguments.queries)
-    if arguments.form not in FORMS:
-        raise SystemExit(f"not supported yet: form {arguments.form}; available: {', '.join(FORMS)}")
-    result = measured(texts_of(arguments.form, queries), files, per_batch)
+    result = measured(texts_of(arguments.form, queries), files, per_batch, arguments.keep_answers)
     return {"form": arguments.form, "queries": len(queries), "files_per_batch": per_batch, **result}
 
 
@@ -140,7 +141,8 @@ def flat(arguments: argparse.Namespace) -> dict[str, Any]:
     # The first round is not counted: the JVM compiles.
     for _ in range(1 + ROUNDS):
         for number, rates in found.items():
-            with drained(texts_of(arguments.form, repeated(queries, number)), files, per_batch) as (session, took):
+            texts = texts_of(arguments.form, repeated(queries, number))
+            with drained(texts, files, per_batch, keep=arguments.keep_answers) as (session, took):
                 rates.append(session.stats()["tuples"] / took)
             say(f"  N={number}: {rates[-1]:,.0f} tuples/s")
     medians = {number: median(each[1:]) for number, each in found.items()}
@@ -151,6 +153,13 @@ def flat(arguments: argparse.Namespace) -> dict[str, Any]:
         "tuples_per_s": medians,
         "share": {number: rate / first for number, rate in medians.items()},
     }
+
+
+def predicates(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The figures of 100 predicates over 10 key sets."""
+    files = parts(arguments.data or default_data())
+    per_batch = files_per_batch(files, arguments.batch_seconds, arguments.batch_rows)
+    return {"files_per_batch": per_batch, **measured(predicate_queries(), files, per_batch, arguments.keep_answers)}
 
 
 def default_data() -> Path:
@@ -199,7 +208,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="a directory of Parquet files in the order of time")
     parser.add_argument("--queries", type=int, help="run the first N queries and print one figure")
     parser.add_argument("--flat", type=int, nargs="+", metavar="N", help="run several N by turns and compare them")
-    parser.add_argument("--form", default="W1", help="W1 (by source), W2 (one maximum), W3 (median, top ten)")
+    parser.add_argument("--predicates", action="store_true", help="run 100 predicates over 10 key sets")
+    parser.add_argument("--form", choices=FORMS, default="W1", help=FORMS_HELP)
+    parser.add_argument("--keep-answers", type=int, metavar="K", help="answers that a query remembers (default 1,000)")
     parser.add_argument("--batch-seconds", type=float, help="event time per micro-batch")
     parser.add_argument("--batch-rows", type=int, default=2_000_000, help="tuples per micro-batch (default 2,000,000)")
     parser.add_argument(
@@ -213,6 +224,9 @@ def main() -> None:
         return
     if arguments.flat is not None:
         print(json.dumps(flat(arguments)))
+        return
+    if arguments.predicates:
+        print(json.dumps(predicates(arguments)))
         return
     results = table(arguments)
     if arguments.json:

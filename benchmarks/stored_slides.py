@@ -28,7 +28,7 @@ from sash.panes import row_folds
 from sash.runtime.asking.in_process import answer_folded
 from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
 from sash.runtime.stored.stored_indexes import TIME
-from sash.runtime.stored.stored_window import KeptWindow
+from sash.runtime.stored.stored_window import StoredWindow
 from sash.sql import bind
 
 # Python hands its one interpreter over this often, in seconds: far more often than the window slides.
@@ -43,7 +43,7 @@ class Slider:
     """A stored window, and the thread that slides it by a few sub-windows at a time."""
 
     def __init__(self, level: str, sub_windows: int, rows: int, burst: int, pause: float) -> None:
-        self.kept = KeptWindow(Stream("s", SCHEMA, "ts", keep=sub_windows * SECOND), level)
+        self.kept = StoredWindow(Stream("s", SCHEMA, "ts", keep=sub_windows * SECOND), level)
         self._burst, self._pause = burst, pause
         self._seconds = count()
         # As of some second; all seconds have the same values.

@@ -1,7 +1,7 @@
 """Measures and draws the result figures of the papers: `make figures`, or `make figures ARGS="joins isolation"`.
 
 Quick by default: small sizes, into papers/out/quick. `--full` measures as published, into papers/out: an hour or two,
-and many hours for the archive of 5 GB. What was measured before is only drawn.
+four hours for isolation in the cluster, and many for the archive of 5 GB. What was measured before is only drawn.
 """
 
 from __future__ import annotations
@@ -38,7 +38,13 @@ FIGURES = {
 def runs(topic: str, *, full: bool) -> dict[str, list[str]]:
     """The measurements of a topic: the file that each writes, and its arguments."""
     name, given = f"{topic}.csv" if topic == "frequent" else f"{topic}.json", [] if full else ["--quick"]
-    return {name: given, **({"archive_large.json": ["--large", *given]} if topic == "archive" else {})}
+    found = {name: given}
+    if topic == "archive":
+        found["archive_large.json"] = ["--large", *given]
+    if topic == "isolation" and full:
+        # Even quickly this takes several minutes: in `--full` alone.
+        found["isolation_flights.json"] = ["--ways", "flights"]
+    return found
 
 
 def commands(topic: str, *, full: bool, again: bool) -> list[list[str]]:

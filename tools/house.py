@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-# Methods of named tuples and of Python itself, which are public for all their underscores.
-_PUBLIC = {"_asdict", "_replace", "_fields", "_make", "_exit"}
+# Methods of named tuples, of Python itself and of IPython's protocol, which are public for all their underscores.
+_PUBLIC = {"_asdict", "_replace", "_fields", "_make", "_exit", "_repr_html_"}
 
 
 def modules(root: Path, under: str) -> dict[Path, ast.Module]:

@@ -19,22 +19,29 @@ from sash.catalog import Catalog, Stream
 from sash.core.errors import CqlError
 from sash.core.time import UNITS
 from sash.sql import Delete, Insert, SelectStatement, Update, bind_change, bind_stored, parse
+from sash.sql.expressions import functions
+from sash.sql.expressions.answer_terms import EVALUATED_BY
 from tests.sql import (
     examples,
     test_aggregates,
+    test_alteration,
     test_approx_intersect,
     test_archives,
     test_binder,
+    test_common_tables,
     test_continuous,
     test_continuous_joins,
     test_continuous_sets,
     test_continuous_where,
+    test_grouping,
     test_items,
     test_outputs,
+    test_over,
     test_statements,
     test_stored,
     test_sub_queries,
     test_tables,
+    test_window_calls,
     test_windows,
 )
 
@@ -47,6 +54,10 @@ def as_statement(text: str) -> None:
     statement = parse(text)
     if isinstance(statement, Insert | Update | Delete):
         bind_change(statement, examples.CATALOG)
+
+
+def as_called(text: str) -> None:
+    test_window_calls.decided(text)
 
 
 def as_periodic(text: str) -> None:
@@ -111,9 +122,25 @@ CHAPTERS: dict[str, tuple[Chapter, ...]] = {
                     for clauses in parametrized(test_statements.test_the_synopsis_of_a_query)
                 ),
                 *((f"SET EXECUTION {name};", ()) for name in parametrized(test_statements.test_set_execution)),
+                *((f"{text};", ()) for text in test_statements.IF_EXISTS),
+                *((f"{text};", ()) for text in parametrized(test_statements.test_what_is_shown)),
+                *(
+                    (f"{COUNT}[WINDOW {minutes}];", ())
+                    for minutes in (
+                        *parametrized(test_statements.test_units),
+                        *parametrized(test_statements.test_intervals),
+                    )
+                ),
             ],
             refused=texts(test_statements.ERRORS),
             later=texts(test_statements.LATER),
+        ),
+        Chapter(
+            "Queries that change",
+            "replace-alter-pause",
+            as_statement,
+            [(f"{text};", ()) for text in test_alteration.CHANGES],
+            refused=texts(test_alteration.ERRORS),
         ),
         Chapter(
             "Tables",
@@ -137,6 +164,13 @@ CHAPTERS: dict[str, tuple[Chapter, ...]] = {
             as_periodic,
             [(COUNT + clause, ()) for clause in (*dict(test_windows.WINDOWS), "[PARTITION BY src ROWS 3 SLIDE 1]")],
             refused=texts(test_windows.ERRORS, COUNT),
+        ),
+        Chapter(
+            "Windows of Spark, Flink and RisingWave",
+            "windows-of-spark-flink-and-risingwave",
+            as_called,
+            [(text, (" ".join(cql.split()),)) for text, cql in (*test_window_calls.SPARK, *test_window_calls.TABLES)],
+            refused=texts(test_window_calls.ERRORS),
         ),
         Chapter(
             "Windows of a one-time SELECT",
@@ -181,12 +215,35 @@ CHAPTERS: dict[str, tuple[Chapter, ...]] = {
             texts(test_items.LATER),
         ),
         Chapter(
+            "GROUPING SETS, ROLLUP, CUBE",
+            "clauses-of-a-select",
+            as_periodic,
+            expanded(test_grouping.PLANS),
+            texts(test_grouping.ERRORS),
+            texts(test_grouping.LATER),
+        ),
+        Chapter(
+            "OVER",
+            "over",
+            as_periodic,
+            expanded(test_over.PLANS),
+            texts(test_over.ERRORS),
+            texts(test_over.LATER),
+        ),
+        Chapter(
             "Sub-queries",
             "sub-queries",
             as_periodic,
             expanded((SPELT(text), lines) for text, lines in test_sub_queries.PLANS),
             texts([(SPELT(text),) for text, _ in test_sub_queries.ERRORS]),
             texts([(SPELT(text),) for text, _ in test_sub_queries.LATER]),
+        ),
+        Chapter(
+            "WITH",
+            "sub-queries",
+            as_periodic,
+            [(examples.expand(text), (examples.expand(written),)) for text, written in test_common_tables.PANES],
+            texts(test_common_tables.ERRORS),
         ),
         Chapter(
             "Tables in a periodic query",
@@ -245,6 +302,23 @@ CHAPTERS: dict[str, tuple[Chapter, ...]] = {
         ),
     ),
 }
+FUNCTIONS_PAGE = """# Reference: functions
+
+[What it means](../language.md#functions). An argument has a type, or is a value of any type; brackets hold what may be
+left out, and `..` repeats. Functions in **bold** are also evaluated [over an answer](../language.md#over-an-answer).
+
+{families}
+
+## Refused for good
+
+{refused}
+
+## Not supported yet
+
+Spark's other functions of one row (`*` is any end of a name).
+
+{absent}
+"""
 INTRODUCTION = """# Reference
 
 What the parser and the binder accept and refuse, statement by statement, with their words.
@@ -315,13 +389,47 @@ def contents_text() -> str:
         f"| [{name}]({name}.md) | {', '.join(chapter.title for chapter in chapters)} |"
         for name, chapters in CHAPTERS.items()
     ]
+    rows.append(f"| [functions](functions.md) | {', '.join(functions.FAMILIES)} |")
     catalog = [examples.PACKETS, examples.TRADES, examples.ODD, *examples.TABLES]
     text = INTRODUCTION.replace("{contents}", "\n".join(rows))
     return text.replace("{catalog}", "\n".join(f"{statement};" for statement in catalog))
 
 
+def functions_text() -> str:
+    """Spark's functions of one row: those that may be called, and why not the others."""
+    families = "\n\n".join(
+        f"## {title}\n\n" + "\n".join(f"- {_written(name, family[name][0])}" for name in sorted(family))
+        for title, family in functions.FAMILIES.items()
+    )
+    reasons: dict[str, list[str]] = {}
+    for name, reason in functions.REFUSED.items():
+        reasons.setdefault(reason, []).append(name)
+    refused = "\n".join(f"- {_names(names)}: {reason}" for reason, names in reasons.items())
+    absent = "\n".join(f"- {_names(names.split())}: {reason}" for reason, names in functions.ABSENT.items())
+    return FUNCTIONS_PAGE.format(families=families, refused=refused, absent=absent)
+
+
+def _names(names: Sequence[str]) -> str:
+    return " ".join(f"`{name}`" for name in sorted(names))
+
+
+def _written(name: str, kinds: str) -> str:
+    """`lpad(STRING, INT [, STRING])`."""
+    required, _, optional = kinds.partition("[")
+    parts = [functions.KINDS[kind][0].removeprefix("a ").removeprefix("an ") for kind in required.rstrip("*")]
+    if required.endswith("*"):
+        parts[-1] = ".."
+    left_out = ", ".join(functions.KINDS[kind][0].removeprefix("a ").removeprefix("an ") for kind in optional[:-1])
+    call = f"`{name}({', '.join(parts)}{f' [, {left_out}]' if left_out else ''})`"
+    return f"**{call}**" if name in EVALUATED_BY or name in functions.CASTS else call
+
+
 def pages() -> dict[str, str]:
-    return {"README.md": contents_text(), **{f"{name}.md": page_text(name) for name in CHAPTERS}}
+    return {
+        "README.md": contents_text(),
+        "functions.md": functions_text(),
+        **{f"{name}.md": page_text(name) for name in CHAPTERS},
+    }
 
 
 def main() -> int:

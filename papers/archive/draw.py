@@ -144,8 +144,10 @@ def figure(results: dict[str, Any], path: Path) -> Path:
 def main() -> None:
     small = measurements("archive.json")
     for path in (small, small.with_stem("archive_large")):
-        if path.exists():
-            results = json.loads(path.read_text())
+        part = path.with_suffix(".part.json")
+        # Of a run that was stopped, what it has measured.
+        if found := next((each for each in (path, part) if each.exists()), None):
+            results = json.loads(found.read_text())
             table(results["cells"])
             claims(results["cells"])
             print(f"written: {figure(results, path.with_suffix('.png'))}")

@@ -1,11 +1,12 @@
 """The archive on disk: updates, probes and scans by layout, strategy and sub-indices (thesis, figures 4.4 to 4.11).
 
     python -m papers.archive.run [--large] [--quick | --megabytes N] [--updates 36] [--ways R-ins4 ..] [--warm]
+                                 [--scan-every 1]
 
 500 MB of records are alive (--large: 5 GB; --quick: a hundredth of either, and fewer ways): 1,000 bytes each, 100 keys,
 uniform lifetimes, 36 updates in the longest. One archive is built and then migrated for every way; after some updates
-to settle in, each further update is timed, then a probe of a random key and a scan of everything. Wall-clock seconds,
-and bytes that came from the disk, which do not depend on what else the machine does.
+to settle in, each further update is timed, then a probe of a random key and a scan of everything. Wall-clock and
+processor seconds, and bytes that came from the disk, which do not depend on what else the machine does.
 
     Rebuild4x4, NoRebuild4x4       doubly partitioned, round robin; with -chr chronological
     R-ins4, D-ins4                 wave indexes by insertion time, REINDEX and DEL
@@ -17,7 +18,8 @@ memory limit on the process group); --warm leaves them there. New files are sync
 
 Each way runs in a process of its own: `memory` is how far its peak is, after the first updates, above that at the
 start (scans read ahead, and would hide it). What an archive holds in the end is compared with the workload. Writes
-papers/out/archive.json (--large: archive_large.json), which `python -m papers.archive.draw` prints and draws.
+papers/out/archive.json (--large: archive_large.json), which `python -m papers.archive.draw` prints and draws. A run
+that was stopped leaves archive.part.json (archive_large.part.json), and the next one goes on from there.
 """
 
 from __future__ import annotations
@@ -93,20 +95,39 @@ def build(directory: Path, work: Workload) -> None:
     archive.close()
 
 
+def built_in(directory: Path, work: Workload) -> Path:
+    """The archive that all ways begin with; a stopped run leaves it in its --directory."""
+    found, unfinished = (directory / f"{name}-{work.alive}-{work.rate}" for name in ("built", "unfinished"))
+    if not found.exists():
+        shutil.rmtree(unfinished, ignore_errors=True)
+        apart(build, unfinished, work)
+        unfinished.rename(found)
+    return found
+
+
 def migrate(source: Path, directory: Path, way: str) -> None:
-    shutil.copytree(source, directory)
+    """Another partitioning of an archive, in a directory of its own; data files are replaced, never changed."""
+    shutil.rmtree(directory, ignore_errors=True)
+    shutil.copytree(source, directory, copy_function=_copied)
     g, e, layout, strategy = partitioning(way)
     with Archive.open(directory, write=True) as archive:
         archive.migrate(g, e, layout=layout, strategy=strategy)
 
 
-def measure(directory: Path, work: Workload, settle: int, updates: int, cold: bool) -> Cell:
+def _copied(source: str, target: str) -> str:
+    if source.endswith(".parquet"):
+        os.link(source, target)
+        return target
+    return str(shutil.copy2(source, target))
+
+
+def measure(directory: Path, work: Workload, settle: int, updates: int, cold: bool, scan_every: int = 1) -> Cell:
     """Seconds of each operation, what it read from the disk, and what the updates touched and wrote."""
     random, clock = np.random.default_rng(5), Clock(directory if cold else None)
     before = _peak_memory()
-    touched, written, memory = [], [], 0
+    touched, written, memory, last = [], [], 0, SLOTS + settle + updates
     with Archive.open(directory, write=True) as archive:
-        for update in range(SLOTS + 1, SLOTS + 1 + settle + updates):
+        for update in range(SLOTS + 1, last + 1):
             records = work.records(update)
             if update <= SLOTS + settle:
                 archive.update(records, update * EVERY)
@@ -117,13 +138,15 @@ def measure(directory: Path, work: Workload, settle: int, updates: int, cold: bo
             written.append(done.bytes)
             key = int(random.integers(KEYS))
             found = clock.timed("probe", lambda: archive.probe([key]).num_rows)  # noqa: B023
-            scanned = clock.timed("scan", lambda: sum(batch.num_rows for batch in archive.scan_batches()))
+            if (last - update) % scan_every == 0:
+                scanned = clock.timed("scan", lambda: sum(batch.num_rows for batch in archive.scan_batches()))
         _check(found, work.count_alive(update, key))
         _check(scanned, work.count_alive(update))
         stored = archive.facts().bytes
     return {
         **{name: fmean(each) for name, each in clock.seconds.items()},
         **{f"{name}_median": median(each) for name, each in clock.seconds.items()},
+        **{f"{name}_cpu": fmean(each) for name, each in clock.processor.items()},
         **{f"{name}_read": fmean(each) for name, each in clock.read.items()},
         "touched": fmean(touched),
         "written": fmean(written),
@@ -138,14 +161,16 @@ class Clock:
     def __init__(self, cold: Path | None) -> None:
         self._cold = cold
         self.seconds: dict[str, list[float]] = defaultdict(list)
+        self.processor: dict[str, list[float]] = defaultdict(list)
         self.read: dict[str, list[int]] = defaultdict(list)
 
     def timed(self, name: str, work: Callable[[], _T]) -> _T:
         if self._cold is not None:
             drop_cached(self._cold)
-        read, start = bytes_read(), time.perf_counter()
+        read, used, start = bytes_read(), time.process_time(), time.perf_counter()
         result = work()
         self.seconds[name].append(time.perf_counter() - start)
+        self.processor[name].append(time.process_time() - used)
         self.read[name].append(bytes_read() - read)
         return result
 
@@ -175,6 +200,14 @@ def _peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
+def measured(path: Path, run: dict[str, Any]) -> list[Cell]:
+    """The cells of a run of the same size that was stopped."""
+    if not path.exists():
+        return []
+    earlier = json.loads(path.read_text())
+    return list(earlier["cells"]) if {name: earlier.get(name) for name in run} == run else []
+
+
 def apart(work: Callable[..., Any], *arguments: Any) -> Any:
     """In a new process, so that peaks of memory are its own."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
@@ -189,9 +222,10 @@ def main() -> None:
     size.add_argument("--megabytes", type=int, help="another size")
     parser.add_argument("--updates", type=int, help="timed updates (default 36: all records are replaced; quick: 4)")
     parser.add_argument("--settle", type=int, help="updates before those (default 12; quick: 2)")
+    parser.add_argument("--scan-every", type=int, default=1, metavar="N", help="scan after every N-th update only")
     parser.add_argument("--rates", nargs="+", choices=RATES, default=RATES)
     parser.add_argument("--ways", nargs="+", help="some of the ways (default: all)")
-    parser.add_argument("--directory", type=Path, help="where archives are built (default: the system's)")
+    parser.add_argument("--directory", type=Path, help="where archives are built, for the next run, too")
     parser.add_argument("--warm", action="store_true", help="leave files in the system's page cache")
     arguments = parser.parse_args()
     if not arguments.warm and not hasattr(os, "posix_fadvise"):
@@ -202,23 +236,27 @@ def main() -> None:
     if arguments.megabytes:
         size_bytes = arguments.megabytes * 1_000_000
     path = out_directory(quick) / ("archive_large.json" if large else "archive.json")
-    cells: list[Cell] = []
-    for rate in ("steady",) if large else arguments.rates:
-        work = Workload(size_bytes // RECORD, rate)
-        with tempfile.TemporaryDirectory(dir=arguments.directory) as directory:
-            apart(build, Path(directory) / "built", work)
+    run = {"bytes": size_bytes, "updates": updates, "settle": settle, "cold": not arguments.warm}
+    part = path.with_suffix(".part.json")
+    cells = measured(part, run)
+    with tempfile.TemporaryDirectory() as temporary:
+        for rate in ("steady",) if large else arguments.rates:
             every = LARGE if large else WAYS if rate == "steady" else FLUCTUATING
-            for way in arguments.ways or (way for way in every if not quick or way in QUICK):
-                copy = Path(directory) / way
-                apart(migrate, Path(directory) / "built", copy, way)
+            ways = arguments.ways or [way for way in every if not quick or way in QUICK]
+            missing = [way for way in ways if (way, rate) not in {(cell["way"], cell["rate"]) for cell in cells}]
+            work = Workload(size_bytes // RECORD, rate)
+            built = built_in(arguments.directory or Path(temporary), work) if missing else None
+            for way in missing:
+                assert built is not None
+                copy = built.with_name(way)
+                apart(migrate, built, copy, way)
                 g, e, _, _ = partitioning(way)
-                cell = apart(measure, copy, work, settle, updates, not arguments.warm)
+                cell = apart(measure, copy, work, settle, updates, not arguments.warm, arguments.scan_every)
                 shutil.rmtree(copy)
                 cells.append({"way": way, "n": g * e, "rate": rate, **cell})
-                # Written each time, so that a stopped run can be drawn.
-                results = {"bytes": size_bytes, "updates": updates, "cold": not arguments.warm, "cells": cells}
-                path.write_text(json.dumps(results, indent=1))
+                part.write_text(json.dumps({**run, "cells": cells}, indent=1))
                 print(f"{way}, {rate}: {cell['update']:.2f} s per update", file=sys.stderr, flush=True)
+    part.replace(path)
     print(f"written: {path}")
 
 

@@ -1,7 +1,7 @@
 """Draws figures 7.8 to 7.14 of the thesis from what ``run`` measured.
 
-`python -m papers.isolation.draw` reads papers/out/isolation.json, prints medians over repetitions and what they
-show, and draws one picture for each way, threads and simulation.
+`python -m papers.isolation.draw` reads papers/out/isolation.json and, if it is there, isolation_flights.json, prints
+medians over repetitions and what they show, and draws one picture for each way.
 """
 
 from __future__ import annotations
@@ -96,6 +96,8 @@ def verdicts(results: dict[str, Any]) -> list[str]:
         for level in ("ws", "lws", "ttu"):
             for measure in ("throughput", "processor_throughput"):
                 against = list(ratios(results, way, measure, level, "serial", once=False).values())
+                if not against:
+                    continue
                 said.append(
                     f"{way}: {measure.replace('_', ' ')} of {level} is {min(against):.1%} to {max(against):.1%} of "
                     f"serial's, median {median(against):.1%}"
@@ -106,6 +108,8 @@ def verdicts(results: dict[str, Any]) -> list[str]:
             )
             for base in ("serial", "ws", "lws"):
                 against = list(ratios(results, way, measure, "ttu", base, once).values())
+                if not against:
+                    continue
                 lower = sum(each < 1 for each in against)
                 said.append(
                     f"{way}: staleness {name}: ttu is lower than {base} in {lower} of {len(against)} cells, "
@@ -113,6 +117,8 @@ def verdicts(results: dict[str, Any]) -> list[str]:
                 )
         for base in ("serial", "ws", "lws"):
             against = list(ratios(results, way, "once_response", "ttu", base, once=True).values())
+            if not against:
+                continue
             said.append(f"{way}: response of one-time queries: ttu takes {median(against):.1%} of {base}")
     return said
 
@@ -144,11 +150,14 @@ def figures(results: dict[str, Any], way: str, path: Path) -> Path:
 
 def main() -> None:
     path = measurements("isolation.json")
-    results = json.loads(path.read_text())
-    tables(results)
-    print("\n".join(verdicts(results)))
-    for way in ways(results):
-        print(f"written: {figures(results, way, path.parent / f'isolation_{way}.png')}")
+    for each in (path, path.with_name("isolation_flights.json")):
+        if not each.exists():
+            continue
+        results = json.loads(each.read_text())
+        tables(results)
+        print("\n".join(verdicts(results)))
+        for way in ways(results):
+            print(f"written: {figures(results, way, path.parent / f'isolation_{way}.png')}")
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numba import njit
@@ -41,7 +42,7 @@ from sash.changes.join import Int64s
 from sash.changes.pipelined_join import _wider
 from sash.core.changes import UpdatePattern
 from sash.core.errors import SashError
-from sash.plan.join_order import Order, probing_order
+from sash.plan.join_order import Number, Order, probing_order
 
 Booleans = NDArray[np.bool_]
 FOUND, PROBED, COMPARED = 0, 1, 2
@@ -287,3 +288,17 @@ def _evaluate(
         )  # fmt: skip
         begin = end
     return members, times
+
+
+def lost_share(length: Number, interval: Number) -> Number:
+    """The part of all results that no evaluation sees, where lifetimes are uniform up to `length` (5.2.3).
+
+    A result that lives shorter than an interval is still seen if an evaluation falls into its life: half of those, so
+    the thesis' figure for 60 and 10, 17 percent, is twice what is lost.
+
+    >>> lost_share(Fraction(60), 10)
+    Fraction(1, 12)
+    """
+    if interval <= length:
+        return Fraction(interval) / (2 * Fraction(length))
+    return 1 - Fraction(length) / (2 * Fraction(interval))

@@ -1,6 +1,7 @@
 """Multi-way joins: four orders under eight algorithms, predicted and measured, and the interval's part (thesis 5.4).
 
     python -m papers.joins.run [--repeats 10]
+    python -m papers.joins.run --engine           processor time of the engine's lazy and eager joins alone (engine.py)
 
 The streams are those of table 5.5, with the first rate that its costs need (10). As in the thesis, each tuple is of
 stream i with a probability that is proportional to the stream's rate, has its number as timestamp and a join value
@@ -31,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from papers import out_directory
+from papers.joins import engine
 from papers.joins.algorithms import ALGORITHMS, join
 from papers.joins.join_kernels import SIZES, compare
 from papers.joins.lazy_join import Tuples
@@ -115,7 +117,11 @@ def main() -> None:
     parser.add_argument("--tuples", type=int, default=30_000, help="per repeat (default %(default)s)")
     parser.add_argument("--repeats", type=int, default=10, help="streams per cell (default %(default)s)")
     parser.add_argument("--quick", action="store_true", help="one short stream")
+    parser.add_argument("--engine", action="store_true", help="joins under SLIDE by the engine alone")
     chosen = parser.parse_args()
+    if chosen.engine:
+        print(json.dumps(engine.compare(2 if chosen.quick else 20)))
+        return
     number, repeats = (5_000, 1) if chosen.quick else (chosen.tuples, chosen.repeats)
     for algorithm in ALGORITHMS:
         measure(algorithm, ORDERS[0], INTERVAL, 1, [stream(1_000, 0)])

@@ -55,9 +55,9 @@ from benchmarks.packet_queries import LOADS, Workload, workload
 from papers import out_directory
 from sash.core.clock import SystemClock
 from sash.panes.basic_interval import BasicIntervalSynopsis
-from sash.panes.cluster_panes import FILES, Inquiry, stored_rows
+from sash.panes.cluster_panes import Inquiry, stored_rows
 from sash.panes.pane_rows import BatchFacts
-from sash.panes.pane_store import PartResult
+from sash.panes.pane_store import FILES, PartResult
 from sash.runtime.periodic.active import ActiveQuery
 from sash.runtime.periodic.advance import ServiceResult
 from sash.runtime.periodic.joint_queries import JointQueries
@@ -166,7 +166,7 @@ class Shelves:
         self._directory = tempfile.TemporaryDirectory(prefix="sash-scheduling-")
         self._written = 0
         for group in groups:
-            group.move_to_cluster(self)
+            group.move_to_cluster(FILES.empty_table()).attach(self, {})
             group.choose()
 
     def bring(self, batch: BatchFacts) -> None:
@@ -178,8 +178,7 @@ class Shelves:
             for place, rows, _ in batch.lanes:
                 if place == number:
                     synopsis.absorb(rows)
-            assert group.filed_panes is not None
-            group.filed_panes.bring(self._put(stored_rows(synopsis)))
+            group.panes.bring(self._put(stored_rows(synopsis)))
 
     def _put(self, rows: pa.Table) -> pa.Table:
         ends, found = np.asarray(rows["end"]), []
@@ -270,7 +269,7 @@ class Measurement:
         """Count anew. A query that is late now stays so, and its whole delay counts when it is answered."""
         self._tally, self.runtime.executing = Tally(), 0.0
         for active in self.runtime.active.values():
-            active.lateness = 0
+            active.note_answer(active.answered, 0)
 
     def lateness(self) -> int:
         """In updates; what queries are late that have not been answered yet is part of it."""

@@ -36,7 +36,7 @@ import numpy as np
 from papers import out_directory
 from papers.substreams.trades import FILTERS, HISTORY, PANE, RATE, Trades, generate
 from sash.panes.substreams import CollectiveIndex
-from sash.panes.substreams.collective import advance
+from sash.panes.substreams.collective import Levels, advance
 from sash.panes.substreams.recency import newer
 
 KEYS = (5_000, 50_000, 500_000)
@@ -220,7 +220,7 @@ def facts(trades: Trades, p: int, index: CollectiveIndex) -> dict[str, Any]:
     return {
         "keys": trades.keys,
         "p": p,
-        "epsilon": str(CollectiveIndex.epsilon(p)),
+        "epsilon": str(Levels(p).epsilon),
         "selectivity": float(np.mean(answers)) / trades.keys,
         "candidates_per_answer": float(np.sum(candidates) / np.sum(answers)),
         "certain_share": float(sum(len(part.certain) for part in parts) / np.sum(candidates)),

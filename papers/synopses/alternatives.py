@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papers.synopses import search_tree
-from sash.panes.intervals import interval, running_sums
+from sash.panes.intervals import interval, running
 
-_extend_running, _lookup_running = running_sums.kernel_extend, running_sums.kernel_lookup
+_extend_running, _lookup_running = running.kernel_extend, running.kernel_lookup
 _extend_interval, _lookup_interval = interval.kernel_extend_one, interval.kernel_lookup_one
 _tree_update, _tree_lookup = search_tree.update, search_tree.lookup
 _ADD = 0

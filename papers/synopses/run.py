@@ -28,9 +28,9 @@ import numpy as np
 
 from papers import out_directory
 from papers.synopses.alternatives import ALTERNATIVES, Inputs, Run
+from papers.synopses.quantile_intervals import QuantileIntervals
 from sash.panes.intervals.interval import IntervalSynopsis
-from sash.panes.intervals.quantile import QuantileIntervals
-from sash.panes.intervals.running_sums import RunningSynopsis
+from sash.panes.intervals.running import RunningSynopsis
 from sash.panes.partials import Combine
 
 OPERATORS = 1_000

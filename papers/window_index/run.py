@@ -34,7 +34,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from papers import out_directory
-from sash.rows import Aggr, Group, GroupIndex, Groups, Hash, RowIndex, SetIndex, Slides, SlidingWindow
+from sash.isolation import Optimistic
+from sash.rows import Aggr, Group, GroupIndex, Groups, Hash, RowIndex, SetIndex, SlidingWindow, new_slides
 from sash.rows.subwindows import Storage
 
 WINDOW = 100_000
@@ -80,8 +81,8 @@ class Timed:
         return int(self.index.sides)
 
     @property
-    def taken(self) -> dict[int, Slides]:
-        taken: dict[int, Slides] = self.index.taken
+    def taken(self) -> dict[int, Optimistic]:
+        taken: dict[int, Optimistic] = self.index.taken
         return taken
 
     def refuse(self, *arguments: Any) -> None:
@@ -110,7 +111,7 @@ class Run:
     """One or more windows that are filled, then timed."""
 
     def __init__(self, storage: Storage | None, index: Any, sub_windows: int, windows: int = 1) -> None:
-        slides = Slides()
+        slides = new_slides()
         self.index, self.timed = index, Timed(index)
         kinds = {} if storage is None else {"value": storage}
         self.windows = [SlidingWindow(sub_windows, SCHEMA, kinds, slides) for _ in range(windows)]

@@ -9,7 +9,8 @@ The journey of a query (`session.register`):
  4. `sharing`    queries of a stream that read the same groups share a pane table: the union of the partials they
                  need, panes as long as the greatest common divisor of their windows and slides. A holistic aggregate
                  reads the table that is grouped by its argument as well; a query may read several tables
- 5. `schedule`   the query joins the sub-group of its SLIDE; deadlines are multiples of it
+ 5. `schedule`   the query joins the sub-group of its SLIDE; deadlines go by the period that the policy gives the
+                 sub-group, its SLIDE or shorter, and come earlier if an answer was promised earlier
  6. `runtime`    at the next micro-batch the shared pass computes what the query needs as well
 
 The journey of a tuple:

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from sash.core.changes import AS_OF, EXP, TS, UpdatePattern, with_instants
 from sash.core.errors import CatalogError, nearest
 from sash.core.time import SECOND, Micros
 from sash.core.user_aggregate import UserAggregate
@@ -145,11 +146,15 @@ class Table(RelationColumns):
 
 @dataclass(frozen=True)
 class StoredIndex:
-    """An index of one column over a stream's stored window."""
+    """An index of one column over a stream's stored window, or over the rows of a query's result.
+
+    `stream` is the name of the stream or query; `query` is the serial number of a query.
+    """
 
     stream: str
     column: str
     kind: str
+    query: int | None = None
 
 
 @dataclass(frozen=True)
@@ -189,6 +194,25 @@ class Route(StrEnum):
     JOINED_PANES = "joined panes"
     SETS = "sets"
     CHANGES = "changes"
+    NESTED_JOINS = "nested joins"
+
+    @property
+    def has_view(self) -> bool:
+        """Whether a view has the rows of the answer as of now; else the query has its last answer."""
+        return self in (Route.CHANGES, Route.NESTED_JOINS)
+
+
+class KeptForm(StrEnum):
+    """What KEEP stores of a query: the rows of its answers, the results of a stream, or the rows of a relation."""
+
+    ANSWERS = "answers"
+    STREAM = "stream"
+    RELATION = "relation"
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The columns of times that stored rows have: of their answer; when they came; when they came and left."""
+        return {KeptForm.ANSWERS: (AS_OF,), KeptForm.STREAM: (TS,), KeptForm.RELATION: (TS, EXP)}[self]
 
 
 @dataclass(frozen=True)
@@ -200,7 +224,12 @@ class RegisteredQuery:
     `execution` is the strategy of a continuous query, and `measurements` (kind, name, number) are the statistics of
     its streams when its plan was chosen: a restart comes to the same plan, whatever the statistics are then. `lazy`:
     the plan is evaluated at the multiples of SLIDE alone. `state` is the directory of its plan's state
-    (runtime/continuous/plans.py). `aggregates` are the aggregates of the program that it calls.
+    (runtime/continuous/plans.py). `aggregates` are the aggregates of the program that it calls. `counters`: COUNT_MIN
+    reads counters of values; in earlier versions of Sash it read the counts of all values, and such queries still do.
+    `comment` is the user's. `keep` is for how long its results are stored for questions, `kept` in which form; None:
+    not at all.
+    `replaced_since` is the serial of the first query in a chain of replacements that ends here; 0: there is none.
+    `paused`: the query gives no answers, and what it reads stays stored.
     """
 
     name: str
@@ -218,6 +247,21 @@ class RegisteredQuery:
     route: Route = Route.PANES
     lazy: bool = False
     aggregates: tuple[str, ...] = ()
+    counters: bool = True
+    comment: str = ""
+    keep: Micros | None = None
+    kept: KeptForm = KeptForm.ANSWERS
+    replaced_since: int = 0
+    paused: bool = False
+
+    def asked_schema(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that questions find, of a query whose answers have these."""
+        return schema if self.keep is None else with_instants(schema, *self.kept.times)
+
+    @property
+    def first_serial(self) -> int:
+        """The serial number of the handle: subscribers, sinks and archives go on when the query is replaced."""
+        return self.replaced_since or self.serial
 
     @property
     def is_continuous(self) -> bool:
@@ -228,6 +272,26 @@ class RegisteredQuery:
 
     def reads_table(self, table: str) -> bool:
         return table.lower() in (name.lower() for name in self.tables)
+
+
+@dataclass(frozen=True)
+class QueryResult(RelationColumns):
+    """The result of a registered query, as a relation for questions: the present one, or what KEEP stores.
+
+    `pattern` is how changes keep its rows up to date, so that the rows can have an index; None: it is made anew.
+    """
+
+    query: RegisteredQuery
+    schema: pa.Schema
+    pattern: UpdatePattern | None = None
+
+    @property
+    def name(self) -> str:
+        return self.query.name
+
+    @property
+    def is_kept(self) -> bool:
+        return self.pattern is not None
 
 
 class Catalog:
@@ -258,12 +322,24 @@ class Catalog:
     def queries(self) -> list[RegisteredQuery]:
         return list(self._queries.values())
 
+    def has(self, kind: str, name: str) -> bool:
+        """Whether there is a query, stream, table or archive of a name."""
+        return name.lower() in self._names[kind]
+
+    @property
+    def _names(self) -> dict[str, Collection[str]]:
+        """Lower-case names, by kind."""
+        return {"stream": self._streams, "table": self._tables, "archive": self._archives, "query": self._queries}
+
     def stream(self, name: str) -> Stream:
         try:
             return self._streams[name.lower()]
         except KeyError:
             hint = nearest(name, (stream.name for stream in self.streams)) or "; CREATE STREAM makes one"
             raise CatalogError(f"unknown stream '{name}'{hint}") from None
+
+    def has_stream(self, name: str) -> bool:
+        return name.lower() in self._streams
 
     def table(self, name: str) -> Table:
         try:
@@ -283,9 +359,9 @@ class Catalog:
             raise CatalogError(f"unknown query '{name}'{hint}") from None
 
     def find_query(self, name: str, serial: int) -> RegisteredQuery | None:
-        """A query that may have been dropped; a later query of the same name does not count."""
+        """A query that may have been dropped, or the one in its place; a later query of its name is not found."""
         query = self._queries.get(name.lower())
-        return query if query is not None and query.serial == serial else None
+        return query if query is not None and query.first_serial <= serial else None
 
     def has_query(self, name: str) -> bool:
         return name.lower() in self._queries
@@ -311,13 +387,9 @@ class Catalog:
 
     def _check_free(self, wanted: str, name: str) -> None:
         """Check that a name in FROM has one meaning."""
-        kinds: dict[str, Collection[str]] = {
-            "stream": self._streams.keys(),
-            "table": self._tables.keys(),
-            "archive": self._archives.keys(),
-        }
-        for kind, known in kinds.items():
-            if name.lower() not in known:
+        for kind, known in self._names.items():
+            # A query may be named as a stream.
+            if kind == "query" or name.lower() not in known:
                 continue
             if kind == wanted:
                 raise CatalogError(f"{kind} '{name}' exists already; DROP {kind.upper()} {name} first")
@@ -339,7 +411,8 @@ class Catalog:
     def drop_stream(self, name: str) -> None:
         """Drop a stream, even if queries read it: a stream that could not be opened goes, too."""
         del self._streams[self.stream(name).name.lower()]
-        self.indexes = [index for index in self.indexes if index.stream.lower() != name.lower()]
+        gone = [index for index in self.indexes if index.query is None and index.stream.lower() == name.lower()]
+        self.indexes = [index for index in self.indexes if index not in gone]
 
     def add_table(self, table: Table) -> None:
         self._check_free("table", table.name)
@@ -360,16 +433,22 @@ class Catalog:
     def check_new_query(self, name: str) -> None:
         if self.has_query(name):
             raise CatalogError(
-                f"a query named '{name}' is registered already; DROP QUERY {name} first, or choose another name"
+                f"a query named '{name}' is registered already; REGISTER OR REPLACE it, or choose another name"
             )
 
     def add_query(self, query: RegisteredQuery) -> None:
         self.check_new_query(query.name)
         self._queries[query.name.lower()] = query
 
+    def replace_query(self, query: RegisteredQuery) -> None:
+        """Put a query in the place of the one of its name. Queries are in the order of their serial numbers."""
+        del self._queries[self.query(query.name).name.lower()]
+        self._queries[query.name.lower()] = query
+
     def drop_query(self, name: str) -> RegisteredQuery:
         query = self.query(name)
         del self._queries[name.lower()]
+        self.indexes = [index for index in self.indexes if index.query != query.serial]
         return query
 
     def check_unarchived(self, kind: str, name: str) -> None:

@@ -114,6 +114,35 @@ class TestQueries:
         assert [*QUERIES] == [f"q{number}" for number in range(23) if number not in (9, 10)]
 
 
+_ROWS = "auction, bidder, price, ts, extra"
+_LATEST = f"SELECT {_ROWS} FROM events {{w}} WHERE kind = 2 GROUP BY {_ROWS} QUALIFY ROW_NUMBER() OVER"
+# q18 and q19 with window functions, as their suite has them.
+RANKED = {
+    "q18": f"{_LATEST} (PARTITION BY bidder, auction ORDER BY ts DESC) <= 1",
+    "q19": f"{_LATEST} (PARTITION BY auction ORDER BY price DESC) <= 10",
+}
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_with_window_functions(name: str) -> None:
+    """Of bids at the same instant either may be the last; no two bids here have the same price."""
+    table = events(0, 2_000, rate=100)
+    with_times = table.append_column("_us", table["ts"].cast(pa.int64()))
+    with SparklessSession() as session:
+        session.declare(Stream("events", table.schema, "ts"))
+        query = session.register(RANKED[name].format(w="[UNBOUNDED SLIDE EXACTLY 10 sec]"), name=name)
+        session.push("events", with_times)
+        assert len(query.answers()) == 1
+        for answer in query.answers():
+            micros = int(answer.as_of.timestamp()) * 1_000_000
+            sought = "bidder, auction, ts" if name == "q18" else "*"
+            seen = RANKED[name].format(w=f"WHERE us <= {micros}").replace("WHERE kind", "AND kind")
+            text = f"SELECT {sought} FROM ({seen})"
+            ours = answer.table.select(["bidder", "auction", "ts"]) if name == "q18" else answer.table
+            expected = rounded(asked(table, text))
+            assert expected and rows_of(ours, ours.num_columns) == expected
+
+
 class TestCommand:
     def test_arguments(self) -> None:
         given = parsed(["--events", "7", "--queries", "q5,q7", "--no-native"])

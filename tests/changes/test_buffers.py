@@ -96,11 +96,11 @@ def test_the_calendar_queue_of_figure_3_6() -> None:
     given_, expected = example["inputs"], example["expected"]
     queue = CalendarQueue(span=given_["window"] // given_["partitions"], partitions=given_["partitions"])
     assert queue.span == given_["partition_span"]
-    assert [queue.partition_of_exp(exp) for exp in given_["insert_exp"]] == expected["partition_of_exp"]
-    assert [queue.partition_of_exp(exp) for exp in given_["later_insert_exp"]] == expected["later_partition_of_exp"]
+    assert queue.partition_of_exp(np.array(given_["insert_exp"])).tolist() == expected["partition_of_exp"]
+    assert queue.partition_of_exp(np.array(given_["later_insert_exp"])).tolist() == expected["later_partition_of_exp"]
     for ranges in (expected["ranges_at_50"], expected["ranges_at_60"]):
         for partition, (first, last) in enumerate(ranges):
-            assert {queue.partition_of_exp(exp) for exp in range(first, last + 1)} == {partition}
+            assert set(queue.partition_of_exp(np.arange(first, last + 1)).tolist()) == {partition}
 
 
 def test_what_never_expires_keeps_no_partition_alive() -> None:
@@ -125,7 +125,7 @@ def test_a_partition_keeps_eight_chunks_and_no_more() -> None:
         buffer.add(tuples((i, i + 1_000, i)))
     assert len(buffer.chunks) == MOST_CHUNKS == 8
     buffer.add(tuples((8, 1_008, 8)))
-    assert len(buffer.chunks) == 1 and held(buffer, 0) == list(range(9))
+    assert sorted(map(len, buffer.chunks)) == [1] * 7 + [2] and held(buffer, 0) == list(range(9))
 
 
 def test_first_in_first_out_keeps_four_times_as_many() -> None:

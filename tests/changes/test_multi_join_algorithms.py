@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from papers.joins.algorithms import ALGORITHMS, join
-from papers.joins.lazy_join import JoinResults, Tuples
+from papers.joins.lazy_join import JoinResults, Tuples, lost_share
 from sash.core.changes import UpdatePattern
 from sash.core.errors import SashError
-from sash.plan.join_order import lost_share
 from tests.support.multi_joins import Plain, arriving, definition, results_of, view
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -81,6 +81,25 @@ def test_mistakes_after_a_stream_of_unknown_columns_wait_for_spark():
     rehearse(parse_script(script.format("")))
 
 
+def test_queries_that_change_are_rehearsed():
+    from sash.cli.rehearsal import rehearse, title
+    from sash.core.errors import SashError
+    from sash.sql import parse_script
+
+    script = (
+        "CREATE STREAM s (ts TIMESTAMP, k INT) FROM rate TIMESTAMP ts;"
+        "REGISTER QUERY q AS SELECT COUNT(*) AS n FROM s [WINDOW 4 sec SLIDE 2 sec];"
+        "REGISTER OR REPLACE QUERY q AS SELECT COUNT(*) AS n FROM s [WINDOW 6 sec SLIDE 2 sec];"
+        "ALTER QUERY Q SET (WHERE k > 1); PAUSE QUERY q; RESUME QUERY q;"
+    )
+    statements = parse_script(script)
+    rehearse(statements)
+    assert [title(each) for each in statements[3:]] == ["ALTER QUERY Q", "PAUSE QUERY q", "RESUME QUERY q"]
+    for wrong in ("ALTER QUERY q SET (WHERE x > 1)", "ALTER QUERY q SET (WINDOW 3 ms)", "PAUSE QUERY r"):
+        with pytest.raises(SashError):
+            rehearse(parse_script(script + wrong))
+
+
 def test_scripts_with_tables_are_rehearsed():
     from sash.cli.rehearsal import rehearse, title
     from sash.core.errors import CqlError
@@ -93,6 +112,25 @@ def test_scripts_with_tables_are_rehearsed():
     assert [title(statement) for statement in statements] == words
     with pytest.raises(CqlError, match="unknown column 'c'"):
         rehearse(parse_script(script + "UPDATE t SET c = 3 WHERE a = 1"))
+
+
+def test_questions_over_stored_results_are_rehearsed():
+    from sash.cli.rehearsal import rehearse
+    from sash.core.errors import CqlError
+    from sash.sql import parse_script
+
+    script = (
+        "CREATE STREAM s (ts TIMESTAMP, k INT) FROM parquet OPTIONS (path 'p') TIMESTAMP ts;"
+        "REGISTER QUERY counts AS SELECT COUNT(*) AS n FROM s [WINDOW 4 sec SLIDE 2 sec] KEEP 1 min;"
+        "REGISTER QUERY ends AS SELECT Istream(k) FROM s [RANGE 2 sec] KEEP 1 min;"
+        "REGISTER QUERY lives AS SELECT k FROM s [RANGE 2 sec] KEEP 1 min;"
+        "SELECT n, as_of FROM counts; SELECT k, _ts FROM ends; SELECT k, _ts, _exp FROM lives;"
+    )
+    rehearse(parse_script(script))
+    with pytest.raises(CqlError, match="unknown column '_exp'"):
+        rehearse(parse_script(script + "SELECT _exp FROM ends"))
+    with pytest.raises(CqlError, match="unknown column 'as_of'"):
+        rehearse(parse_script(script.replace("SLIDE 2 sec] KEEP 1 min", "SLIDE 2 sec]")))
 
 
 class TestExplain:

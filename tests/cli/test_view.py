@@ -127,6 +127,7 @@ def test_the_closing_table_compares_with_separate_jobs():
 
 def test_the_closing_table_shows_both_rates():
     lines = closing(Straw(30), JobRates(4, 1.3, 77_000.0))
+    assert "one after the other Sash Spark jobs" in lines
     assert "queries served 800 4" in lines and "micro-batch 260 ms 1,300 ms" in lines
     assert "packets/s x queries 61.6 M 77.0 k" in lines and "times faster 800" in lines
 

@@ -38,6 +38,11 @@ STEPS = st.integers(1, 10**13)
         ("-2 sec", -2 * SECOND),
         ("-0.5 sec", -SECOND // 2),
         ("0 sec", 0),
+        ("90s", 90 * SECOND),
+        ("2 hrs", 7_200 * SECOND),
+        ("INTERVAL '5' MINUTE", 300 * SECOND),
+        ("interval 5m", 300 * SECOND),
+        ('INTERVAL "1.5 days"', 129_600 * SECOND),
     ],
 )
 def test_durations(text: str, micros: int) -> None:
@@ -45,7 +50,11 @@ def test_durations(text: str, micros: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "10", "sec", "10 secs", "ten sec", "1e3 sec", "1 sec 2", "+1 sec", "1. sec", ".5 sec"]
+    "text",
+    [
+        *("", "10", "sec", "10 secz", "1 month", "INTERVAL 5", "INTERVAL5 sec", "ten sec"),
+        *("1e3 sec", "1 sec 2", "+1 sec", "1. sec", ".5 sec"),
+    ],
 )
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="expected a duration such as '10 sec'"):

@@ -570,4 +570,393 @@ CASTS = [
     case("TRY_CAST(1 / a AS INT)", "INT", (1, 1), (0, ERROR)),
 ]
 
-CASES = [*ARITHMETIC, *ROUNDING, *MATHEMATICS, *COMPARISONS, *CONDITIONS, *STRINGS, *CASTS]
+TEXTS = [
+    case("LTRIM(a)", "STRING", ("  x y ", "x y "), ("\t x", "\t x"), (None, None)),
+    case("RTRIM(a)", "STRING", (" x y  ", " x y"), ("x \n", "x \n")),
+    case(
+        "LEFT(a, b)", "STRING INT", ("größe", 3, "grö"), ("ab", 0, ""), ("ab", -1, ""), ("ab", 9, "ab"), (None, 1, None)
+    ),
+    case(
+        "RIGHT(a, b)",
+        "STRING INT",
+        ("größe", 3, "öße"),
+        ("ab", 0, ""),
+        ("ab", -1, ""),
+        ("ab", 9, "ab"),
+        ("a", None, None),
+    ),
+    case("REVERSE(a)", "STRING", ("größe😀", "😀eßörg"), ("", ""), (None, None)),
+    case(
+        "REPLACE(a, b, c)",
+        "STRING STRING STRING",
+        ("abab", "b", "x", "axax"),
+        ("ab", "", "x", "ab"),
+        ("a", "a", None, None),
+    ),
+    case("REPLACE(a, b)", "STRING STRING", ("abab", "b", "aa"), ("aaa", "aa", "a")),
+    case(
+        "SPLIT_PART(a, b, c)",
+        "STRING STRING INT",
+        ("10.0.0.7", ".", 4, "7"),
+        ("10.0.0.7", ".", -1, "7"),
+        ("10.0.0.7", ".", 5, ""),
+        ("10.0.0.7", ".", -5, ""),
+        ("a||b", "||", 2, "b"),
+        ("ab", "", 1, "ab"),
+        ("ab", "", 2, ""),
+        (None, ".", 1, None),
+        ("a.b", ".", 0, ERROR),
+    ),
+    case(
+        "STARTSWITH(a, b)",
+        "STRING STRING",
+        ("abc", "ab", True),
+        ("abc", "b", False),
+        ("abc", "", True),
+        (None, "a", None),
+    ),
+    case("ENDSWITH(a, b)", "STRING STRING", ("abc", "bc", True), ("abc", "b", False), ("abc", None, None)),
+    case("CONTAINS(a, b)", "STRING STRING", ("abc", "b", True), ("abc", "x", False), ("abc", "", True)),
+    case(
+        "CONCAT_WS(a, b, c)",
+        "STRING STRING STRING",
+        ("-", "x", "y", "x-y"),
+        ("-", None, "y", "y"),
+        ("-", None, None, ""),
+        (None, "x", "y", None),
+        ("", "x", "y", "xy"),
+    ),
+    case("CONCAT_WS('/', a, b)", "INT DATE", (5, day("2024-02-29"), "5/2024-02-29")),
+]
+
+LATE, EARLY = utc("2024-08-29 23:58:59.999999"), utc("1969-12-31 01:02:03.5")
+MOMENTS = [
+    *(
+        case(f"{function}(a)", "DATE", (day("2024-02-29"), leap), (day("1969-12-28"), before), (None, None))
+        for function, leap, before in (
+            ("YEAR", 2024, 1969),
+            ("QUARTER", 1, 4),
+            ("MONTH", 2, 12),
+            ("DAY", 29, 28),
+            ("DAYOFMONTH", 29, 28),
+            ("DAYOFYEAR", 60, 362),
+            ("DAYOFWEEK", 5, 1),
+            ("WEEKDAY", 3, 6),
+            ("WEEKOFYEAR", 9, 52),
+        )
+    ),
+    *(
+        case(
+            f"{function}(a)",
+            "TIMESTAMP",
+            (utc("2024-02-29 23:58:59.999999"), late),
+            (utc("1969-12-31 01:02:03.5"), early),
+        )
+        for function, late, early in (("HOUR", 23, 1), ("MINUTE", 58, 2), ("SECOND", 59, 3), ("YEAR", 2024, 1969))
+    ),
+    case("HOUR(a)", "TIMESTAMP_NTZ", (local("2024-02-29 23:58:59"), 23)),
+    case(
+        "DATEDIFF(a, b)",
+        "DATE DATE",
+        (day("2024-03-01"), day("2024-02-28"), 2),
+        (day("1969-01-01"), day("1970-01-01"), -365),
+    ),
+    case(
+        "DATEDIFF(a, b)",
+        "TIMESTAMP DATE",
+        (utc("2024-03-01 23:00:00"), day("2024-03-01"), 0),
+        (None, day("2024-03-01"), None),
+    ),
+    *(
+        case(
+            f"DATE_TRUNC('{unit}', a)",
+            "TIMESTAMP",
+            (utc("2024-08-29 23:58:59.999999"), late),
+            (utc("1969-12-31 01:02:03.5"), early),
+        )
+        for unit, late, early in (
+            ("year", utc("2024-01-01 00:00:00"), utc("1969-01-01 00:00:00")),
+            ("QUARTER", utc("2024-07-01 00:00:00"), utc("1969-10-01 00:00:00")),
+            ("mon", utc("2024-08-01 00:00:00"), utc("1969-12-01 00:00:00")),
+            ("week", utc("2024-08-26 00:00:00"), utc("1969-12-29 00:00:00")),
+            ("DD", utc("2024-08-29 00:00:00"), utc("1969-12-31 00:00:00")),
+            ("hour", utc("2024-08-29 23:00:00"), utc("1969-12-31 01:00:00")),
+            ("minute", utc("2024-08-29 23:58:00"), utc("1969-12-31 01:02:00")),
+            ("second", utc("2024-08-29 23:58:59"), utc("1969-12-31 01:02:03")),
+            ("millisecond", utc("2024-08-29 23:58:59.999"), utc("1969-12-31 01:02:03.5")),
+            ("fortnight", None, None),
+        )
+    ),
+]
+
+BITS = [
+    case("a & b", "INT INT", (12, 10, 8), (-1, 5, 5), (None, 1, None)),
+    case("a | b", "BIGINT INT", (12, 3, 15), (-I64 - 1, 1, -I64)),
+    case("a ^ b", "TINYINT TINYINT", (12, 10, 6), (-1, 1, -2)),
+    case("~a", "INT", (0, -1), (I32, -I32 - 1), (None, None)),
+    case("a << b", "INT INT", (1, 31, -I32 - 1), (1, 33, 2), (3, -1, -I32 - 1), (None, 1, None)),
+    case("SHIFTLEFT(a, b)", "BIGINT INT", (1, 33, 2**33), (1, 65, 2)),
+    case("a >> b", "INT INT", (-8, 1, -4), (8, 35, 1)),
+    case("SHIFTRIGHT(a, b)", "SMALLINT INT", (-8, 1, -4)),
+    case("SHIFTRIGHTUNSIGNED(a, b)", "INT INT", (-8, 1, 2147483644), (-1, 0, -1), (5, None, None)),
+    case("SHIFTRIGHTUNSIGNED(a, b)", "BIGINT INT", (-1, 63, 1), (-8, 1, 2**63 - 4)),
+]
+
+TRIED = [
+    case("TRY_DIVIDE(a, b)", "INT INT", (7, 2, 3.5), (1, 0, None), (0, 0, None), (None, 0, None)),
+    case("TRY_DIVIDE(a, b)", "DOUBLE DOUBLE", (1.0, 4.0, 0.25), (1.0, 0.0, None), (NAN, 1.0, NAN)),
+    case("TRY_DIVIDE(a, b)", "DECIMAL(10,2) DECIMAL(10,2)", (D(10), D(4), D("2.5")), (D(1), D(0), None)),
+    case("TRY_ADD(a, b)", "INT INT", (1, 2, 3), (I32, 1, None), (None, 1, None)),
+    case("TRY_ADD(a, 1)", "DECIMAL(38,0)", (D(5), D(6)), (NINES, None)),
+    case("TRY_SUBTRACT(a, b)", "BIGINT BIGINT", (1, 2, -1), (-I64, 2, None)),
+    case("TRY_MULTIPLY(a, b)", "BIGINT BIGINT", (3, -4, -12), (I64, 2, None)),
+    case("TRY_MOD(a, b)", "INT INT", (-7, 2, -1), (7, 0, None)),
+    case("TRY_ADD(1 / a, b)", "INT DOUBLE", (2, 0.5, 1.0), (0, 1.0, ERROR)),
+    case("NEGATIVE(a)", "INT", (3, -3), (-I32 - 1, ERROR)),
+    case("EQUAL_NULL(a, b)", "INT BIGINT", (1, 1, True), (None, None, True), (None, 1, False)),
+]
+
+PATTERNS = [
+    case("a RLIKE '^10\\\\.'", "STRING", ("10.0.0.1", True), ("110.0", False), ("1010", False), (None, None)),
+    case("REGEXP_LIKE(a, '(x|yz)+$')", "STRING", ("ayzx", True), ("xa", False), ("", False)),
+    case("REGEXP(a, r'^.$')", "STRING", ("ü", True), ("ab", False), ("", False)),
+    case("RLIKE(a, r'a.c')", "STRING", ("abc", True), ("a\nc", False), ("a\u2028c", False), ("a\rc", False)),
+    case(
+        "a RLIKE r'^\\s\\S\\d\\D\\w\\W$'", "STRING", ("\x0bx1x_-", True), ("\xa0x1x_-", False), (" x\u0661x_-", False)
+    ),
+    case("a RLIKE r'^[^a-c.]{2,3}?$'", "STRING", ("xy", True), ("x\n.", False), ("abc", False)),
+    case("a NOT RLIKE 'b'", "STRING", ("abc", False), ("xyz", True), (None, None)),
+    case(
+        "REGEXP_EXTRACT(a, r'(\\d+)-(\\d+)', 2)",
+        "STRING",
+        ("100-200 300-400", "200"),
+        ("none", ""),
+        ("", ""),
+        (None, None),
+    ),
+    case("REGEXP_EXTRACT(a, r'([a-z]+?)(\\d*)')", "STRING", ("ab12", "a"), ("ÄÖx1", "x")),
+    case("REGEXP_EXTRACT(a, '(x)|(y)', 1)", "STRING", ("y", ""), ("x", "x")),
+    case("REGEXP_EXTRACT(a, r'[^/]+', 0)", "STRING", ("/usr/lib", "usr"), ("//", "")),
+    case("REGEXP_SUBSTR(a, r'[aeiou]{2}')", "STRING", ("queue", "ue"), ("rhythm", None), (None, None)),
+    case("REGEXP_REPLACE(a, r'\\s+', ' ')", "STRING", ("a \t\n\x0b b", "a b"), ("ab", "ab"), (None, None)),
+    case(
+        "REGEXP_REPLACE(a, r'(\\w+)@(\\w+)', r'$2\\$ at \\\\$1')",
+        "STRING",
+        ("me@here, you@there", "here$ at \\me, there$ at \\you"),
+    ),
+    case("REGEXP_REPLACE(a, '[.]', '')", "STRING", ("1.2.3", "123"), ("", "")),
+    case("REGEXP_REPLACE(a, 'aa', 'b')", "STRING", ("aaaaa", "bba")),
+]
+
+TEXTS_OF_NUMBERS = [
+    case(
+        "FORMAT_NUMBER(a, b)",
+        "DOUBLE INT",
+        (12332.123456, 4, "12,332.1235"),
+        (0.125, 2, "0.12"),
+        (0.375, 2, "0.38"),
+        (0.15, 1, "0.1"),
+        (2.5, 0, "2"),
+        (-1234567.5, 0, "-1,234,568"),
+        (-0.001, 2, "-0.00"),
+        (123456789012.345, 3, "123,456,789,012.345"),
+        (0.0, 14, "0.00000000000000"),
+        (1e-300, 3, "0.000"),
+        (NAN, 2, "NaN"),
+        (INF, 2, "∞"),
+        (-INF, 2, "-∞"),
+        (1.0, -1, None),
+        (None, 1, None),
+        (1.0, None, None),
+    ),
+    case("FORMAT_NUMBER(a, 2)", "FLOAT", (0.1, "0.10"), (16777216.0, "16,777,216.00")),
+    case("FORMAT_NUMBER(a, 1)", "BIGINT", (I64, "9,223,372,036,854,775,807.0"), (-5, "-5.0")),
+    case("FORMAT_NUMBER(a, 1)", "DECIMAL(10,2)", (D("1234.25"), "1,234.2"), (D("-0.35"), "-0.4"), (D("0.05"), "0.0")),
+]
+
+MORE_TEXTS = [
+    case(
+        "LPAD(a, b, c)",
+        "STRING INT STRING",
+        ("hi", 5, "ab", "abahi"),
+        ("hi", 1, "x", "h"),
+        ("hi", -1, "x", ""),
+        ("hi", 9, "", "hi"),
+        (None, 1, "x", None),
+    ),
+    case(
+        "RPAD(a, b, c)",
+        "STRING INT STRING",
+        ("hi", 5, "ab", "hiaba"),
+        ("größe", 3, "x", "grö"),
+        ("", 2, "xyz", "xy"),
+        ("a", 2, None, None),
+    ),
+    case("LPAD(a, 4)", "STRING", ("ab", "  ab"), ("😀", "   😀")),
+    case("RPAD(a, 4)", "INT", (17, "17  ")),
+    case("REPEAT(a, b)", "STRING INT", ("ab", 3, "ababab"), ("ab", 0, ""), ("ab", -1, ""), (None, 2, None)),
+    case("INSTR(a, b)", "STRING STRING", ("größe", "ß", 4), ("abc", "x", 0), ("abc", "", 1), (None, "a", None)),
+    case("LOCATE(a, b)", "STRING STRING", ("b", "abcb", 2), ("", "abc", 1), ("x", None, None)),
+    case(
+        "LOCATE(a, b, c)",
+        "STRING STRING INT",
+        ("b", "abcb", 3, 4),
+        ("b", "abcb", 0, 0),
+        ("b", "abcb", -1, 0),
+        ("b", "abcb", 9, 0),
+        ("", "abc", 9, 1),
+        ("b", "abcb", None, 0),
+        (None, "a", 1, None),
+    ),
+    case("POSITION(a, b)", "STRING STRING", ("c", "abc", 3)),
+    case(
+        "SUBSTRING_INDEX(a, b, c)",
+        "STRING STRING INT",
+        ("www.spark.org", ".", 2, "www.spark"),
+        ("www.spark.org", ".", -2, "spark.org"),
+        ("a", ".", 1, "a"),
+        ("a.b", ".", 0, ""),
+        ("a.b", "", 1, ""),
+        ("aaaa", "aa", 2, "a"),
+        ("aaaa", "aa", -2, "a"),
+        ("aaaaa", "aa", -2, "a"),
+        ("a", "abc", -1, "a"),
+    ),
+    case(
+        "TRANSLATE(a, b, c)",
+        "STRING STRING STRING",
+        ("AaBbCc", "abc", "123", "A1B2C3"),
+        ("hello", "lo", "0", "he00"),
+        ("aa", "aa", "xy", "xx"),
+        ("a", "a", None, None),
+    ),
+    case("LEN(a)", "STRING", ("größe", 5)),
+]
+
+DAYS = [
+    case(
+        "DATE_ADD(a, b)",
+        "DATE INT",
+        (day("2024-02-28"), 2, day("2024-03-01")),
+        (day("2024-03-01"), -1, day("2024-02-29")),
+        (None, 1, None),
+    ),
+    case("DATEADD(a, 1)", "TIMESTAMP", (utc("2024-12-31 23:59:59"), day("2025-01-01"))),
+    case(
+        "DATE_SUB(a, b)",
+        "DATE INT",
+        (day("2024-03-01"), 1, day("2024-02-29")),
+        (day("1970-01-01"), 1, day("1969-12-31")),
+        (day("2024-01-01"), None, None),
+    ),
+    case(
+        "ADD_MONTHS(a, b)",
+        "DATE INT",
+        (day("2024-01-31"), 1, day("2024-02-29")),
+        (day("2024-02-29"), 12, day("2025-02-28")),
+        (day("2024-02-29"), 1, day("2024-03-29")),
+        (day("1969-03-31"), -1, day("1969-02-28")),
+        (None, 1, None),
+    ),
+    case(
+        "LAST_DAY(a)",
+        "DATE",
+        (day("2024-02-01"), day("2024-02-29")),
+        (day("1969-12-31"), day("1969-12-31")),
+        (None, None),
+    ),
+    *(
+        case(f"TRUNC(a, '{unit}')", "DATE", (day("2024-08-29"), late), (None, None))
+        for unit, late in (
+            ("year", day("2024-01-01")),
+            ("Q", None),
+            ("QUARTER", day("2024-07-01")),
+            ("mm", day("2024-08-01")),
+            ("week", day("2024-08-26")),
+            ("DAY", None),
+            ("hour", None),
+        )
+    ),
+    case("UNIX_DATE(a)", "DATE", (day("1970-01-02"), 1), (day("1969-12-31"), -1)),
+    case("DATE_FROM_UNIX_DATE(a)", "INT", (1, day("1970-01-02")), (None, None)),
+    *(
+        case(f"{function}(a)", "TIMESTAMP", (LATE, late), (utc("1969-12-31 23:59:59.5"), early), (None, None))
+        for function, late, early in (
+            ("UNIX_SECONDS", 1724975939, -1),
+            ("UNIX_MILLIS", 1724975939999, -500),
+            ("UNIX_MICROS", 1724975939999999, -500000),
+            ("UNIX_TIMESTAMP", 1724975939, 0),
+            ("TO_UNIX_TIMESTAMP", 1724975939, 0),
+        )
+    ),
+    case("UNIX_TIMESTAMP(a)", "DATE", (day("1970-01-02"), 86400)),
+    case("TO_DATE(a)", "STRING", ("2024-02-29", day("2024-02-29")), ("x", ERROR)),
+    case("TO_DATE(a)", "TIMESTAMP", (LATE, day("2024-08-29"))),
+    case("TO_TIMESTAMP(a)", "STRING", ("2024-02-29 01:02:03.5", utc("2024-02-29 01:02:03.5")), (None, None)),
+    *(
+        case(f"EXTRACT({field} FROM a)", "TIMESTAMP", (LATE, late), (EARLY, early), (None, None))
+        for field, late, early in (
+            ("YEAR", 2024, 1969),
+            ("QUARTER", 3, 4),
+            ("MONTH", 8, 12),
+            ("WEEK", 35, 1),
+            ("DAY", 29, 31),
+            ("DAYOFWEEK", 5, 4),
+            ("DOW", 5, 4),
+            ("DOY", 242, 365),
+            ("HOUR", 23, 1),
+            ("MINUTE", 58, 2),
+            ("SECOND", D("59.999999"), D("3.5")),
+        )
+    ),
+    case("EXTRACT(WEEK FROM a)", "DATE", (day("2024-02-29"), 9)),
+    case("EXTRACT(SECOND FROM a)", "TIMESTAMP_NTZ", (local("2024-02-29 00:00:07.25"), D("7.25"))),
+]
+
+FORMATTED = [
+    *(
+        case(f"DATE_FORMAT(a, '{pattern}')", "TIMESTAMP", (LATE, late), (EARLY, early), (None, None))
+        for pattern, late, early in (
+            ("yyyy-MM-dd HH:mm:ss", "2024-08-29 23:58:59", "1969-12-31 01:02:03"),
+            ("yyyy-MM-dd\\'T\\'HH:mm:ss.SSSXXX", "2024-08-29T23:58:59.999Z", "1969-12-31T01:02:03.500Z"),
+            ("yy y M d H h m s", "24 2024 8 29 23 11 58 59", "69 1969 12 31 1 1 2 3"),
+            ("EEE, MMM dd; EEEE, MMMM", "Thu, Aug 29; Thursday, August", "Wed, Dec 31; Wednesday, December"),
+            ("hh:mm a Q QQ D DDD", "11:58 PM 3 03 242 242", "01:02 AM 4 04 365 365"),
+            ("S SS SSSSSS SSSSSSSSS", "9 99 999999 999999000", "5 50 500000 500000000"),
+            ("\\'at\\'\\'s\\' \\'\\'", "at's '", "at's '"),
+        )
+    ),
+    case(
+        "DATE_FORMAT(a, 'hh a')",
+        "TIMESTAMP",
+        (utc("2024-01-01 00:00:00"), "12 AM"),
+        (utc("2024-01-01 12:30:00"), "12 PM"),
+    ),
+    case("DATE_FORMAT(a, 'yyyy/DDD X')", "DATE", (day("0099-02-01"), "0099/032 Z"), (day("9999-12-31"), "9999/365 Z")),
+    case("DATE_FORMAT(a, 'HH:mm')", "TIMESTAMP_NTZ", (local("2024-01-01 07:05:00"), "07:05")),
+    case("FROM_UNIXTIME(a)", "BIGINT", (0, "1970-01-01 00:00:00"), (-1, "1969-12-31 23:59:59"), (None, None)),
+    case("FROM_UNIXTIME(a, 'yyyy')", "INT", (1_700_000_000, "2023")),
+    case(
+        "CAST(a AS STRING)",
+        "TIMESTAMP",
+        (LATE, "2024-08-29 23:58:59.999999"),
+        (EARLY, "1969-12-31 01:02:03.5"),
+        (utc("2024-01-01 00:00:00"), "2024-01-01 00:00:00"),
+        (utc("0001-01-01 00:00:00.00001"), "0001-01-01 00:00:00.00001"),
+        (None, None),
+    ),
+    case("CAST(a AS STRING)", "TIMESTAMP_NTZ", (local("2024-08-29 23:58:59.120"), "2024-08-29 23:58:59.12")),
+    case("CONCAT('at ', a)", "TIMESTAMP", (utc("2024-01-01 00:00:00"), "at 2024-01-01 00:00:00")),
+]
+
+CASES = [
+    *(*ARITHMETIC, *BITS, *TRIED, *PATTERNS, *TEXTS_OF_NUMBERS, *MORE_TEXTS, *DAYS, *FORMATTED),
+    *ROUNDING,
+    *MATHEMATICS,
+    *COMPARISONS,
+    *CONDITIONS,
+    *STRINGS,
+    *TEXTS,
+    *MOMENTS,
+    *CASTS,
+]

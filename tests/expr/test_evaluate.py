@@ -14,6 +14,8 @@ from sash.plan.expressions import Call, Expression, Field, Literal
 from sash.sql.expressions.answer_terms import EVALUATED_BY
 from tests.expr.expression_cases import CASES, Case
 
+TOO_LATE = 253_402_300_800_000_000  # the first microsecond of the year 10000
+
 
 def run(case: Case, rows: list[tuple[Any, ...]]) -> pa.Array:
     expression, names = case.bound
@@ -106,6 +108,31 @@ def test_a_bad_cast_names_the_value() -> None:
     number = Call("cast", (Field("name", pa.string()),), pa.int32())
     with pytest.raises(QueryFailedError, match="'x1' cannot be cast to INT"):
         evaluate(number, {"name": pa.array(["1", "x1"])}, 2)
+
+
+@pytest.mark.parametrize(
+    ("function", "values", "constants", "reason"),
+    [
+        ("format_number", [1e15], (1,), "more than 15 digits"),
+        ("date_format", [TOO_LATE], ("yyyy",), "the years 1 to 9999"),
+        ("rlike", ["a", "a\n"], ("a$",), "ends with a line break"),
+        ("regexp_replace", ["a\u2028"], ("a$", ""), "ends with a line break"),
+    ],
+)
+def test_what_spark_would_write_in_its_own_way(
+    function: str, values: list[Any], constants: tuple[Any, ...], reason: str
+) -> None:
+    """An error instead of another answer than Spark's."""
+    column = pa.array(values) if function != "date_format" else pa.array(values).cast(pa.timestamp("us", "UTC"))
+    arguments = (Field("x", column.type), *(Literal(each, pa.scalar(each).type) for each in constants))
+    with pytest.raises(QueryFailedError, match=reason):
+        evaluate(Call(function, arguments, pa.string()), {"x": column}, len(values))
+
+
+def test_patterns_are_linear_in_the_text() -> None:
+    """Java and Python would go on for years."""
+    call = Call("rlike", (Field("x", pa.string()), Literal("^(a+)+$", pa.string())), pa.bool_())
+    assert evaluate(call, {"x": pa.array(["a" * 10_000 + "b"])}, 1).to_pylist() == [False]
 
 
 def test_nulls_without_a_type() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sash.isolation.optimistic import RETRIES, Optimistic
+from sash.isolation.levels import RETRIES, Optimistic
 
 PATIENCE = 30.0  # a test that hangs fails after this; no assertion depends on it
 

@@ -160,11 +160,11 @@ def test_whoever_is_interrupted_while_waiting_leaves_the_queue(
     held.wait(PATIENCE)
     make_event = threading.Event
     monkeypatch.setattr(
-        "sash.isolation.serial.threading.Event", lambda: InterruptedEvent(let_go if handed_over else lambda: None)
+        "sash.isolation.levels.threading.Event", lambda: InterruptedEvent(let_go if handed_over else lambda: None)
     )
     with pytest.raises(Interrupted), level.read():
         pass
-    monkeypatch.setattr("sash.isolation.serial.threading.Event", make_event)
+    monkeypatch.setattr("sash.isolation.levels.threading.Event", make_event)
     release.set()
     join(thread)
     assert level.waiting == 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sash.isolation import ISOLATION_LEVELS, Isolation, isolation
-from sash.isolation.optimistic import RETRIES
+from sash.isolation.levels import RETRIES
 from tests.support.threads import PATIENCE, join, start
 
 LOCKLESS = [name for name in ISOLATION_LEVELS if name != "serial"]

@@ -148,8 +148,10 @@ def recompute(function: str, type: pa.DataType | None, values: list[Any]) -> Any
         return len(values) if type is None else sum(value is not None for value in values)
     assert type is not None
     known = [value for value in values if value is not None]
-    if function in ("min", "max"):
-        return (least if function == "min" else greatest)(known)
+    if function in ("min", "bool_and", "any_value"):
+        return least(known)
+    if function in ("max", "bool_or"):
+        return greatest(known)
     if not known:
         return None
     if function == "sum":

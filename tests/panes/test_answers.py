@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -12,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.core.errors import QueryFailedError
-from sash.core.window import TimeWindow
+from sash.core.window import WINDOW_END, TimeWindow
 from sash.panes import answers
 from sash.panes.answers import Finisher, sorted_and_limited
 from sash.panes.basic_interval import BasicIntervalSynopsis
 from sash.panes.partials import Partial
-from sash.panes.readers import PredicateGroups
+from sash.panes.readers import Columns, PredicateGroups
 from sash.plan.expressions import Call, Expression, Field, Literal, RowExpression
 from sash.plan.nodes import Output, SortKey
 from sash.plan.periodic import PeriodicAggregate
@@ -260,9 +261,53 @@ def test_a_limit_among_equals_does_not_depend_on_history(
     assert str(found) == str(everything[:limit])
 
 
-# -- ORDER BY and LIMIT -------------------------------------------------------------------------------
+# -- several windows together --------------------------------------------------------------------------
 
 FEW = st.integers(-3, 3)
+HAVINGS = (None, Call("gt", (TOTAL, number(0)), pa.bool_()), Call("eq", (KEY, Literal("a", pa.string())), pa.bool_()))
+LISTS = (
+    outputs(k=KEY, total=TOTAL),
+    outputs(twice=Call("add", (TOTAL, TOTAL), pa.int64()), k=KEY, end=Field(WINDOW_END, pa.timestamp("us", "UTC"))),
+)
+GROUPS = st.lists(st.tuples(st.none() | st.sampled_from("abcd"), st.none() | FEW, FEW), max_size=12)
+
+
+def columns(groups: list[tuple[str | None, int | None, int]]) -> Columns:
+    keys, totals, counts = ([each[place] for each in groups] for place in range(3))
+    fields = {"sum(n)": pa.array(totals, pa.int64()), "count(*)": pa.array(counts, pa.int64())}
+    return Columns({"k": pa.array(keys, pa.string())}, fields, len(groups))
+
+
+@settings(max_examples=examples(200))
+@given(
+    st.lists(GROUPS, min_size=1, max_size=5),
+    st.sampled_from(HAVINGS),
+    st.lists(st.builds(SortKey, st.sampled_from([TOTAL, COUNT, KEY]), st.booleans(), st.booleans()), max_size=2),
+    st.none() | st.integers(0, 6),
+    st.sampled_from(LISTS),
+)
+def test_windows_that_are_finished_together_have_the_answers_of_each(
+    windows: list[list[tuple[str | None, int | None, int]]],
+    having: Expression | None,
+    order: list[SortKey],
+    limit: int | None,
+    listed: tuple[Output, ...],
+) -> None:
+    asked = query((K,), [("sum", N), ("count", None)], WINDOW)
+    asked = replace(asked, having=having, order=tuple(order), limit=limit, outputs=listed)
+    read = [
+        (Finisher(replace(asked, window=TimeWindow(length))), columns(groups))
+        for length, groups in enumerate(windows, 1)
+    ]
+    alone = [finisher.finish([own], 100) for finisher, own in read]
+    with mock.patch.object(answers, "SELECTED_FROM", 1):
+        together = read[0][0].finish_windows(read, 100)
+    assert [table.to_pylist() for table in together] == [table.to_pylist() for table in alone]
+    assert all(table.schema == asked.schema for table in together)
+
+
+# -- ORDER BY and LIMIT -------------------------------------------------------------------------------
+
 VALUES = {
     pa.int32(): FEW,
     pa.float64(): st.sampled_from([math.nan, math.inf, -math.inf, -0.0, 0.0, 1.5, 2.5]),

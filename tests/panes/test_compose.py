@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sash.catalog import Catalog, Stream
-from sash.panes.answers import compose
+from sash.panes.compositions import compose
 from sash.plan.periodic import Composition, flatten
 from sash.sql import SelectStatement, bind, parse, plan_panes
 

@@ -129,6 +129,23 @@ def test_kernels_equal_their_references(pairs: list[tuple[Any, Any]], data: st.D
     assert pick_top(weights, there, *spans, k).tolist() == reference_pick_top(weights, there, *spans, k).tolist()
 
 
+WEIGHTS = {
+    "whole": st.integers(-3, 3).map(np.int64),
+    "fraction": st.sampled_from([-math.inf, -1.5, 0.0, 2.5, math.inf, math.nan]).map(np.float64),
+}
+
+
+@given(st.sampled_from(sorted(WEIGHTS)), st.integers(1, 60), st.integers(1, 25), st.data())
+def test_the_heaviest_of_many_are_those_of_a_sort(kind: str, pairs: int, k: int, data: st.DataObject) -> None:
+    """With more items than are chosen, as many, and fewer; equal weights, NaN, NULL weights, absent items."""
+    weights = np.array([data.draw(st.lists(WEIGHTS[kind], min_size=pairs, max_size=pairs)) for _ in range(2)])
+    there = np.array([data.draw(st.lists(st.sampled_from([0, 1, 2, 2]), min_size=pairs, max_size=pairs))] * 2)
+    cut = data.draw(st.integers(0, pairs))
+    spans = (np.array(data.draw(st.permutations(range(pairs)))), np.array([0, cut]), np.array([cut, pairs]))
+    picked = pick_top(weights, there.astype(np.int8), *spans, k)
+    assert picked.tolist() == reference_pick_top(weights, there, *spans, k).tolist()
+
+
 @pytest.mark.parametrize(
     ("window", "expected"), [([3, 1, 0], (4, 4, 2)), ([0, 0, 5], (5, 0, 0)), ([0, 2, 1], (3, 2, 1))]
 )

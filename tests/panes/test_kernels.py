@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.panes.accumulator import FOLDS, SCANS, fold_moments
+from sash.panes.accumulator import FOLDS, MOMENT_FOLDS, SCANS
 from sash.panes.partials import Combine
 from sash.panes.partitioned import kernel_ages
 from tests.support.examples import examples
@@ -141,7 +141,7 @@ def test_moments_are_their_reference(drawn: list[tuple[int, tuple[int, float, fl
     counts = np.array([n for _, (n, _, _) in drawn], dtype=np.int64)
     means, squares = (np.array([row[i] for _, row in drawn], dtype=np.float64) for i in (1, 2))
     ours, theirs = ([np.zeros(GROUPS, dtype=np.int64), np.zeros(GROUPS), np.zeros(GROUPS)] for _ in range(2))
-    fold_moments(codes, counts, means, squares, *ours)
+    MOMENT_FOLDS["moments"](codes, counts, means, squares, *ours)
     reference_moments(codes, counts, means, squares, *theirs)
     np.testing.assert_array_equal(ours[0], theirs[0])
     np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-9, atol=1e-3)
@@ -151,7 +151,9 @@ def test_moments_are_their_reference(drawn: list[tuple[int, tuple[int, float, fl
 def fold(*panes: tuple[int, float, float]) -> tuple[int, float, float]:
     n, mean, square = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1)
     counts, means, squares = (np.array([pane[i] for pane in panes]) for i in range(3))
-    fold_moments(np.zeros(len(panes), dtype=np.int32), counts.astype(np.int64), means, squares, n, mean, square)
+    MOMENT_FOLDS["moments"](
+        np.zeros(len(panes), dtype=np.int32), counts.astype(np.int64), means, squares, n, mean, square
+    )
     return int(n[0]), float(mean[0]), float(square[0])
 
 
@@ -170,6 +172,49 @@ def test_moments_do_not_cancel() -> None:
 def test_moments_of_nan() -> None:
     n, mean, square = fold((1, 1.0, 0.0), (1, math.nan, 0.0), (1, 2.0, 0.0))
     assert n == 3 and math.isnan(mean) and math.isnan(square)
+
+
+@pytest.mark.parametrize("combine", [Combine.AND, Combine.OR, Combine.XOR])
+@given(rows(INTS))
+@settings(max_examples=examples(20))
+def test_bits(combine: Combine, drawn: list[tuple[int, int]]) -> None:
+    codes = np.array([code for code, _ in drawn], dtype=np.int32)
+    values = np.array([value for _, value in drawn], dtype=np.int64)
+    ours, theirs = (np.full(GROUPS, -1 if combine is Combine.AND else 0) for _ in range(2))
+    FOLDS[combine](codes, values, ours)
+    ufunc = {Combine.AND: np.bitwise_and, Combine.OR: np.bitwise_or, Combine.XOR: np.bitwise_xor}[combine]
+    ufunc.at(theirs, codes, values)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def co_moments(x: Any, y: Any) -> list[float]:
+    one, other = x - x.mean(), y - y.mean()
+    return [x.mean(), y.mean(), (one**2).sum(), (other**2).sum(), (one * other).sum()]
+
+
+def high_moments(x: Any, _: Any) -> list[float]:
+    return [x.mean(), *(((x - x.mean()) ** power).sum() for power in (2, 3, 4))]
+
+
+SMALL = st.integers(-50, 50)
+
+
+@pytest.mark.parametrize("moments", [co_moments, high_moments], ids=["co_moments", "high_moments"])
+@given(st.lists(st.lists(st.tuples(SMALL, SMALL), max_size=6), max_size=6))
+@settings(max_examples=examples(40))
+def test_moments_of_panes_are_those_of_all_values(moments: Any, panes: list[list[tuple[int, int]]]) -> None:
+    """Far from zero, where differences of sums of powers would cancel; an empty pane changes nothing."""
+    arrays = [np.array(pane, dtype=np.float64).reshape(-1, 2) + 1e6 for pane in panes]
+    width = len(moments(np.zeros(1), np.zeros(1)))
+    lifted = [moments(*each.T) if len(each) else [0.0] * width for each in arrays]
+    columns = [np.array([row[i] for row in lifted], dtype=np.float64) for i in range(width)]
+    counts = np.array([len(each) for each in arrays], dtype=np.int64)
+    n, found = np.zeros(1, dtype=np.int64), [np.zeros(1) for _ in range(width)]
+    MOMENT_FOLDS[moments.__name__](np.zeros(len(panes), dtype=np.int32), counts, *columns, n, *found)
+    every = np.concatenate([np.zeros((0, 2)), *arrays])
+    assert n[0] == len(every)
+    if len(every):
+        np.testing.assert_allclose([each[0] for each in found], moments(*every.T), rtol=1e-9, atol=1e-3)
 
 
 def reference_ages(partitions: Any, last: int, seen: Any, ages: Any) -> None:

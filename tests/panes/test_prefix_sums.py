@@ -51,7 +51,7 @@ def rows_of(end: int, values: dict[int, int | None]) -> PaneRows:
 def answers(synopsis: BasicIntervalSynopsis, queries: list[PeriodicAggregate], now: int) -> list[Any]:
     parts = [AnswerPart(Finisher(each), 0) for each in queries]
     found = dict(synopsis.read(parts, now))
-    tables = [parts[number].finisher.finish([columns]) for number, columns in sorted(found.items())]  # type: ignore[list-item]
+    tables = [parts[number].finisher.finish([columns], 0) for number, columns in sorted(found.items())]  # type: ignore[list-item]
     return [sorted(table.to_pylist(), key=str) for table in tables]
 
 
@@ -106,7 +106,7 @@ class Panes(RuleBasedStateMachine):
         for _, columns in self.synopsis.read([part], self.now):
             if isinstance(columns, DifferenceColumns):
                 (expected,) = scanned(self.synopsis, [WINDOWS[number]], self.now)
-                self.pending.append((PendingTable(part.finisher, columns), expected))
+                self.pending.append((PendingTable(part.finisher, columns, 0), expected))
 
     @invariant()
     def windows_are_as_scanned(self) -> None:
@@ -188,11 +188,13 @@ def test_values_of_any_type_are_counted_by_differences() -> None:
     assert kinds(synopsis, [names], 1) == {True} and answers(synopsis, [names], 1) == [[{"k": 7, "count(s)": 3}]]
 
 
-def test_what_may_fail_or_cannot_be_subtracted_is_scanned() -> None:
+def test_what_cannot_be_subtracted_is_scanned() -> None:
     synopsis = filled(groups=3, panes=9)
-    limited, filtered = replace(WINDOWS[2], limit=1), query((GROUP,), [("max", NUMBER)], TimeWindow(5))
-    synopsis.require(Finisher(filtered).partials, None)
-    assert kinds(synopsis, [limited], 9) == {False} and kinds(synopsis, [filtered], 9) == {False}
+    limited, extreme = replace(WINDOWS[2], limit=1), query((GROUP,), [("max", NUMBER)], TimeWindow(5))
+    synopsis.require(Finisher(extreme).partials, None)
+    assert kinds(synopsis, [limited], 9) == {True} and kinds(synopsis, [extreme], 9) == {False}
+    (rows,) = answers(synopsis, [limited], 9)
+    assert len(rows) == 1 and [rows] == scanned(synopsis, [limited], 9)
     none = replace(query((), [("count", None)], TimeWindow(5)), limit=0)
     assert not Finisher(none).is_plain
     unbounded = replace(WINDOWS[2], window=TimeWindow(FOREVER))

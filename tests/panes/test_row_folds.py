@@ -82,7 +82,7 @@ class Folded:
     def answer(self) -> list[dict[str, Any]]:
         (finisher,) = self._query.finishers
         columns = [reader.read([fold.view()], {}) for reader, fold in zip(finisher.readers, self.folds, strict=True)]
-        return finisher.finish(columns).to_pylist()
+        return finisher.finish(columns, 0).to_pylist()
 
 
 def by_definition(text: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ def test_a_folder_is_measured_once_and_drawn(topic: str, tmp_path: Path, monkeyp
     assert drawings[0] == [sys.executable, "-m", f"papers.{topic}.draw", "--quick"]
     assert full[0] == quick[0][:3] and all("--quick" not in command for command in full)
     for each in (tmp_path, tmp_path / "quick"):
-        for name in (f"{topic}.json", f"{topic}.csv", "archive_large.json"):
+        for name in (f"{topic}.json", f"{topic}.csv", "archive_large.json", "isolation_flights.json"):
             (each / name).touch()
     assert commands(topic, full=False, again=False) == drawings
     assert all("run" not in command[2] for command in commands(topic, full=True, again=False))

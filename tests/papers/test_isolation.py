@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from papers.isolation.draw import verdicts
+from papers.isolation.flights import FlightRun
 from papers.isolation.run import summary
 from papers.isolation.simulation import Costs, Simulation
 from papers.isolation.threads import ThreadedRun
@@ -32,6 +33,14 @@ def test_threads_run(level: str) -> None:
     assert executions and run.processor_seconds > 0
     assert all(each.end > each.start and each.staleness > 0 for each in executions)
     assert level in ("lws", "ttu") or not any(each.aborts for each in executions)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("level", ["serial", "lws", "ttu"])
+def test_flights_run(spark: Any, level: str) -> None:
+    executions = FlightRun(level, slots=4, t=1, second=0.5, seconds=3, seed=1).run(spark, with_questions=True)
+    assert any(each.once for each in executions) and all(each.staleness > 0 for each in executions)
+    assert level == "lws" or not any(each.aborts for each in executions)
 
 
 @pytest.mark.parametrize("once", [False, True])

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from papers.joins import join_kernels
+from papers.joins import engine, join_kernels
 from papers.joins.algorithms import ALGORITHMS
 from papers.joins.draw import bars, lines, verdicts
 from papers.joins.run import BUCKETS, INTERVAL, ORDERS, intervals, measure, orders, stream
@@ -23,6 +23,14 @@ def test_tuples_probed_are_as_predicted(algorithm: str, buckets: int) -> None:
         assert cell["probed"] == pytest.approx(cell["predicted"], rel=0.2)
     assert sorted(cells, key=lambda cell: cell["probed"]) == sorted(cells, key=lambda cell: cell["printed_model"])
     assert cells[0]["found"] == cells[1]["found"] == cells[2]["found"] > 0
+
+
+def test_eager_and_lazy_joins_of_the_engine_have_as_many_results() -> None:
+    cells = engine.compare(1)
+    assert [(cell["inputs"], cell["evaluation"]) for cell in cells] == [
+        (inputs, name) for inputs in (2, 3) for name in ("eager", "lazy")
+    ]
+    assert cells[0]["results"] == cells[1]["results"] > 0 and cells[2]["results"] == cells[3]["results"] > 0
 
 
 def test_the_figures_have_their_parts() -> None:

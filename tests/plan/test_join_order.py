@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from papers.joins.lazy_join import lost_share
 from sash.plan.join_order import (
     MOST_FAST,
     JoinExecution,
@@ -22,7 +23,6 @@ from sash.plan.join_order import (
     costs,
     fast_inputs,
     join_size,
-    lost_share,
     moved_up,
     probing_order,
 )

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sash.rows import RowIndex, SetIndex, Slides, SlidingWindow, SubWindow
+from sash.rows import RowIndex, SetIndex, SlidingWindow, SubWindow, new_slides
 from tests.rows.tables import of_values
 
 SCHEMA = pa.schema({"value": pa.int64()})
@@ -128,34 +128,34 @@ def test_a_slide_that_fails_changes_nothing() -> None:
 
 
 def test_a_reader_reads_again_when_it_was_overtaken() -> None:
-    slides, calls = Slides(), []
+    slides, calls = new_slides(), []
 
     def overtaken_once() -> str:
         calls.append(slides.version)
         if len(calls) == 1:
-            with slides.applying():
+            with slides.slide():
                 pass
             raise KeyError("nonsense in the middle of a slide")
         return "read"
 
-    assert slides.read(overtaken_once) == "read" and calls == [0, 2]
+    assert slides.reading(overtaken_once) == "read" and calls == [0, 2]
 
 
 def test_a_reader_that_is_always_overtaken_takes_the_lock() -> None:
-    slides, calls = Slides(), []
+    slides, calls = new_slides(), []
 
     def overtaken() -> int:
         calls.append(slides.version)
-        with slides.applying():
+        with slides.slide():
             pass
         return len(calls)
 
-    assert slides.read(overtaken) == len(calls) == 17
+    assert slides.reading(overtaken) == len(calls) == 17
 
 
 def test_errors_of_a_reader_are_its_own() -> None:
     with pytest.raises(ZeroDivisionError):
-        Slides().read(lambda: 1 // 0)
+        new_slides().reading(lambda: 1 // 0)
 
 
 def test_a_window_of_no_sub_windows_is_refused() -> None:

@@ -178,8 +178,8 @@ KINDS = ["basic", "running", "interval", "landmark"]
 # What each synopsis cannot hold: a reason why it is refused when the query is planned.
 REFUSED = {
     "basic": r"^$",
-    "running": r"\b(MAX|MIN|STDDEV|VARIANCE)\(|(SUM|AVG)\(x\)",
-    "interval": r"\b(STDDEV|VARIANCE)\(|MAX\(g\)",
+    "running": r"\b(MAX|MIN|STDDEV|VARIANCE|BOOL_AND|BIT_AND|COVAR_POP|FIRST)\(|(SUM|AVG)\(x\)",
+    "interval": r"\b(STDDEV|VARIANCE|BOOL_AND|BIT_AND|COVAR_POP|FIRST)\(|MAX\(g\)",
 }
 
 

@@ -18,13 +18,11 @@ from sash.core.clock import ManualClock
 from sash.core.errors import CatalogError, CheckpointError
 from sash.core.time import SECOND, UNITS, to_datetime, to_micros
 from sash.runtime.commands.declare import check_same, checked
-from sash.runtime.explaining.explain import explain, tried
 from sash.runtime.records.catalog_history import stream_change, stream_of
 from sash.runtime.session import Session
 from sash.storage.epochs import EpochLog, Intent
 from tests.support.examples import examples
 from tests.support.faults import Death, survived
-from tests.support.feed import Feed, compiled
 from tests.support.oracle import recompute, same_rows
 from tests.support.sparkless_session import SparklessSession
 from tests.support.without_spark import World, story_told
@@ -134,11 +132,24 @@ def test_clauses_for_tuples_out_of_order(clause: dict[str, int], word: str) -> N
         checked(Stream("s", SCHEMA, "arrival", **clause))
 
 
-def test_explain_says_where_time_comes_from() -> None:
-    feed = Feed(DECLARED)
-    (query,) = compiled({"q": QUERIES["sums"]}, DECLARED)
-    told = explain(query, tried(feed.runtime, [], query))
-    assert "Time: of arrival, one for each micro-batch, in the column arrival" in told
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EXPLAIN SELECT SUM(v) AS t FROM s [WINDOW 10 sec SLIDE 2 sec]",
+        "EXPLAIN SELECT SUM(v) AS t FROM s [WINDOW 10 sec]",
+        "REGISTER QUERY q AS SELECT a.k FROM s [RANGE 10 sec] a JOIN s [RANGE 2 sec] b USING (v)",
+        "EXPLAIN SELECT a.k FROM s [WINDOW 10 sec] a JOIN s [WINDOW 2 sec] b USING (v)",
+        "EXPLAIN SELECT RANK() OVER (ORDER BY v) AS r FROM s [WINDOW 10 sec]",
+    ],
+    ids=["panes", "asked panes", "continuous", "both", "stored rows"],
+)
+def test_explain_says_where_time_comes_from(text: str) -> None:
+    line = "Time: of arrival, one for each micro-batch, in the column arrival of s"
+    with SparklessSession() as session:
+        session.declare(DECLARED)
+        told = str(session.explain(text)).splitlines()
+        # A question that may be registered as well has two explanations.
+        assert told.count(line) == 1 + told.count("REGISTER QUERY .. AS would make it continuous:")
 
 
 @pytest.mark.spark

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from benchmarks.packet_panes import ALL_THE_TIME
 from sash.catalog import Stream
 from sash.core.errors import SashError
-from sash.core.time import SECOND, to_micros
+from sash.core.time import SECOND, to_datetime, to_micros
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery
+from sash.runtime.explaining.explain import explain, tried
 from sash.runtime.periodic import stream_snapshot
 from sash.runtime.periodic.pace import UNHURRIED, Pace
 from sash.runtime.settings import Settings
@@ -64,6 +65,30 @@ def all_same(mine: list[Answer], theirs: list[Answer]) -> None:
         assert same_rows(one.table.to_pylist(), other.table.to_pylist()), (said(one), other.table.to_pylist())
 
 
+def same_when_scheduled(mine: list[Answer], theirs: list[Answer]) -> None:
+    """Only unscheduled answers may be on one side: who is executed with whom depends on how windows are read.
+
+    An unscheduled answer may also have told before that a window is empty: that is told once.
+    """
+    sides = [{(answer.query, answer.as_of): answer for answer in answers} for answers in (mine, theirs)]
+    for one, other in (sides, sides[::-1]):
+        for query, as_of in [key for key, answer in one.items() if answer.scheduled and key not in other]:
+            last = max((key for key in other if key[0] == query and key[1] < as_of), default=None)
+            assert last is not None and last not in one and not other[last].scheduled, (query, as_of)
+            assert not one[query, as_of].table.num_rows and not other[last].table.num_rows, (query, as_of)
+    both = sides[0].keys() & sides[1].keys()
+    all_same(*([answer for key, answer in side.items() if key in both] for side in sides))
+
+
+def grouped(feed: Feed) -> set[frozenset[str]]:
+    """The queries that would be executed together."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for group in feed.runtime.ordered():
+        for task in group.schedule.local.tasks():
+            found.setdefault((group.label, task.key.group), []).extend(task.members)
+    return set(map(frozenset, found.values()))
+
+
 DECLARED = [
     stream(delay=2 * SECOND),
     stream(closed_left=True, offset=SECOND // 2),
@@ -95,14 +120,69 @@ def test_as_in_memory(
     in_cluster = {
         name: replace(query, synopsis="cluster" if name in there else None) for name, query in in_memory.items()
     }
-    near, far = Feed(declared), Feed(declared)
-    for part in parts:
-        wanted = data.draw(st.lists(st.sampled_from(sorted(texts)), unique=True))
-        near.runtime.synchronise([in_memory[name] for name in wanted])
-        far.runtime.synchronise([in_cluster[name] for name in wanted])
-        all_same(far.push(part), near.push(part))
+    story = [(data.draw(st.lists(st.sampled_from(sorted(texts)), unique=True)), part) for part in parts]
+    mine, theirs, alike = followed(declared, in_cluster, in_memory, story)
+    if alike:
+        all_same(mine, theirs)
+    else:
+        same_when_scheduled(mine, theirs)
+
+
+def followed(
+    declared: Stream,
+    in_cluster: dict[str, CompiledQuery],
+    in_memory: dict[str, CompiledQuery],
+    story: list[tuple[list[str], pa.Table]],
+) -> tuple[list[Answer], list[Answer], bool]:
+    """All answers there and here, and whether the same queries were executed together.
+
+    Each micro-batch finds some of the queries. It gives the same answers there and here as long as they are.
+    """
+    sides, alike = ((Feed(declared), in_cluster), (Feed(declared), in_memory)), True
+    told: tuple[list[Answer], list[Answer]] = ([], [])
+    (far, _), (near, _) = sides
+    for wanted, part in story:
+        for feed, queries in sides:
+            feed.runtime.synchronise([queries[name] for name in wanted])
+        alike = alike and grouped(far) == grouped(near)
+        answers = far.push(part), near.push(part)
+        alike = alike and grouped(far) == grouped(near)
+        if alike:
+            all_same(*answers)
+        for some, new in zip(told, answers, strict=True):
+            some += new
         assert far.runtime.statistics.late_tuples == near.runtime.statistics.late_tuples
-    all_same(far.finish(), near.finish())
+    return told[0] + far.finish(), told[1] + near.finish(), alike
+
+
+def test_queries_that_are_looked_up_alone_in_memory() -> None:
+    """A window is promised an answer at 7, and the job that gives it answers the other window, too.
+
+    SLIDE 3 is answered as of 4. Then SLIDE 2 of the same window comes, and leads (CS8): it keeps the promise of 7. In
+    memory, the long window is looked up, the short one is scanned, and neither brings the other along.
+    """
+    windows = {"slow": (100, 3), "fast": (100, 2), "short": (8, 2)}
+    text = "SELECT k, COUNT(*) AS n FROM s [WINDOW {} sec SLIDE {} sec] GROUP BY k"
+    in_memory = {each.name: each for each in compiled({n: text.format(*w) for n, w in windows.items()}, stream())}
+    in_cluster = {name: replace(query, synopsis="cluster") for name, query in in_memory.items()}
+    story = [(["slow", "short"] if t < 8 else list(windows), rows(t, t + 1)) for t in range(20)]
+    mine, theirs, alike = followed(stream(), in_cluster, in_memory, story)
+    assert not alike
+    same_when_scheduled(mine, theirs)
+    (more,) = {(a.query, a.as_of, a.scheduled) for a in mine} - {(a.query, a.as_of, a.scheduled) for a in theirs}
+    assert more == ("short", to_datetime(START + 7 * SECOND), False) and len(mine) == len(theirs) + 1
+
+
+def test_a_query_there_and_one_that_does_not_say_so_share_their_output() -> None:
+    """They read the same panes, so the slower one gets the answers of the faster one (CS8)."""
+    text = "SELECT k, COUNT(*) AS n FROM s [WINDOW 4 sec SLIDE {} sec] GROUP BY k"
+    near, far = Feed(stream()), Feed(stream())
+    queries = compiled({f"q{slide}": text.format(slide) for slide in (1, 3)}, near.declared)
+    near.runtime.synchronise(queries)
+    far.runtime.synchronise([replace(queries[0], synopsis="cluster"), queries[1]])
+    answers = far.push(rows(0, 9))
+    assert sum(answer.query == "q3" and not answer.scheduled for answer in answers) > 3
+    all_same(answers, near.push(rows(0, 9)))
 
 
 @settings(max_examples=examples(25), deadline=None)
@@ -235,3 +315,19 @@ def test_what_cannot_be_there(text: str, why: str) -> None:
     (query,) = compiled({"q": text}, stream(), "cluster")
     with pytest.raises(SashError, match=f"STORED IN CLUSTER is for .*{why}"):
         query.check()
+
+
+def test_explain_tells_which_panes_answer() -> None:
+    """A query with a SYNOPSIS whose panes have gone to the cluster is answered there."""
+    text = "SELECT k, SUM(v) AS t FROM s [WINDOW 6 sec SLIDE 1 sec] GROUP BY k"
+    feed = Feed(stream(), Settings("conservative", cluster_groups=2))
+    queries = [*compiled({"wished": text}, feed.declared, "running"), *compiled({"other": text}, feed.declared)]
+    feed.runtime.synchronise(queries)
+    told = []
+    for second in range(6):
+        feed.push(rows(second, second + 1))
+        told.append(explain(queries[0], tried(feed.runtime, queries, queries[0])))
+    (group,) = feed.runtime.groups.values()
+    assert group.in_cluster
+    assert "Synopsis: running (R-INT) over 6 panes, two values per window\n  because the query asks for it" in told[0]
+    assert "in the cluster: one job reads all windows that are due\n  because it has many groups" in told[-1]

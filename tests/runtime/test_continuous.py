@@ -36,6 +36,8 @@ QUERIES = {
     "except": "SELECT k FROM s [RANGE 3 sec] EXCEPT ALL SELECT k FROM t [RANGE 3 sec]",
     "sets": "SELECT k, g FROM s [RANGE 4 sec] INTERSECT SELECT k, g FROM t [RANGE 4 sec]",
     "groups": "SELECT k, COUNT(*) AS n, SUM(v) AS t, MIN(g) AS first, AVG(v) AS m FROM s [RANGE 4 sec] GROUP BY k",
+    "kinds": "SELECT k, SUM(v) FILTER (WHERE g = 'x') AS t, COUNT_IF(v > 4) AS c, BOOL_AND(v > 1) AS a, "
+    "EVERY(v > 1) FILTER (WHERE g = 'y') AS e, SOME(v > 7) AS o, ANY_VALUE(k) AS w FROM s [RANGE 4 sec] GROUP BY k",
     "having": "SELECT g, MAX(v) - MIN(v) AS d FROM s [RANGE 5 sec] GROUP BY g HAVING COUNT(*) > 2",
     "rows": "SELECT k, COUNT(*) AS n FROM s [ROWS 7] GROUP BY k",
     "last": "SELECT k, v FROM s [PARTITION BY k ROWS 2] WHERE v > 2",
@@ -44,6 +46,11 @@ QUERIES = {
     "of_query": "SELECT a.k, t.v FROM (SELECT DISTINCT k FROM s [RANGE 2 sec]) a, t [RANGE 2 sec] WHERE a.k = t.k",
     "whole": "SELECT DISTINCT s.k, t.v FROM s [UNBOUNDED], t [RANGE 2 sec] WHERE s.k = t.k AND s.k BETWEEN 1 AND 3",
     "seen": "SELECT v FROM t [RANGE 2 sec] WHERE k IN (SELECT k FROM s [UNBOUNDED] WHERE k > 0 AND k < 3)",
+    "counted": "SELECT s.k, t.k AS j FROM s [UNBOUNDED], t [UNBOUNDED] WHERE s.k = t.k AND s.k BETWEEN 1 AND 3",
+    "multiplied": "SELECT t.g, COUNT(*) AS n, SUM(t.v) AS v FROM s [UNBOUNDED], t [RANGE 2 sec] WHERE s.k = t.k"
+    " AND s.k IN (1, 2, 3) GROUP BY t.g",
+    "extremes": "SELECT DISTINCT s.k, s.g, t.g AS h FROM s [UNBOUNDED], t [UNBOUNDED] WHERE s.v < t.v"
+    " AND s.k IN (1, 2, 3) AND s.g IN ('x', 'y') AND t.g IN ('x', 'y', 'z')",
     "groups_of_join": "SELECT s.k, COUNT(*) AS n FROM s [RANGE 2 sec], t [RANGE 2 sec] WHERE s.k = t.k GROUP BY s.k",
 }  # fmt: skip
 
@@ -102,7 +109,7 @@ def streams(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Definition,
     return directory, Definition(tables), [instant for instant in instants if instant <= last][::3]
 
 
-ON_EXECUTORS = ("self", "three", "text", "anti", "groups", "last", "whole")
+ON_EXECUTORS = ("self", "three", "text", "anti", "groups", "last", "whole", "counted")
 
 
 def run(spark: Any, directory: Path, names: Iterable[str], executor_rows: int, files: int = 1) -> dict[str, pa.Table]:

@@ -170,7 +170,7 @@ def test_answers_and_changes_go_to_spark_sinks(spark: Any, tmp_path: Path) -> No
             assert query.dataframe().count() == sum(expected.values()) and query.subscriber_errors == 0
         # An answer that comes again replaces itself.
         again, rows = changing.answers()[0], changing.changes().num_rows
-        deliver([(changing, again)])
+        deliver([(changing.outward, again)])
         assert spark.read.parquet(str(tmp_path / "changing")).count() == rows
 
 

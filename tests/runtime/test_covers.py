@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -47,17 +49,38 @@ PREDICATES = [
     "v <= 10 OR v > 10",
     "v <= 10",
 ]
+# Conditions that no tuple fulfils, or every tuple, or that are never known.
+BAD_PREDICATES = [
+    "v > 3 AND v < 2",
+    "v BETWEEN 5 AND 1",
+    "k = 1 AND k = 2",
+    "k = 1 AND NOT k = 1",
+    "1 = 2",
+    "FALSE",
+    "TRUE",
+    "NULL",
+    "NOT NULL",
+    "v = NULL",
+    "v <> v",
+    "v > NULL OR v <= NULL",
+    "k IN (NULL)",
+    "k NOT IN (1, NULL)",
+    "NULL AND k = 1",
+    "k = 1 OR NULL",
+    "(v > 3) IS NULL",
+    "v IS NULL AND v > 0",
+]
 
 
 @st.composite
-def workloads(draw: st.DrawFn) -> list[Registered]:
+def workloads(draw: st.DrawFn, predicates: Sequence[str] = PREDICATES) -> list[Registered]:
     """Queries of a few aggregates under many predicates: covers are frequent."""
     chosen = draw(st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=2, unique=True))
     queries = []
     for i in range(draw(st.integers(2, 8))):
         length, slide = draw(st.integers(1, 9)), draw(st.integers(1, 4))
         by = draw(st.sampled_from(["", "g"]))
-        what, where = draw(st.sampled_from(chosen)), draw(st.sampled_from(PREDICATES))
+        what, where = draw(st.sampled_from(chosen)), draw(st.sampled_from(predicates))
         text = f"SELECT {by + ', ' if by else ''}{what} FROM s [WINDOW {length} sec SLIDE EXACTLY {slide} sec] "
         text += f"WHERE {where}{' GROUP BY ' + by if by else ''}"
         queries.append(Registered(f"q{i}", text, length * SECOND, slide * SECOND))
@@ -76,6 +99,35 @@ def test_answers(mode: str, queries: list[Registered], parts: list[pa.Table]) ->
     feed.runtime.synchronise(compiled(texts(queries), feed.declared))
     answers = [answer for part in parts for answer in feed.push(part)] + feed.finish()
     check_answers(queries, answers, parts, feed.declared)
+
+
+@pytest.mark.parametrize("mode", PREDICATE_SHARING)
+@settings(max_examples=examples(40))
+@given(workloads([*BAD_PREDICATES, *PREDICATES[:4]]), batches(most=40))
+def test_conditions_that_contradict_themselves_or_are_null(
+    mode: str, queries: list[Registered], parts: list[pa.Table]
+) -> None:
+    """They share panes with each other and with others, which have their own answers."""
+    feed = Feed(stream(), Settings("conservative", share_predicates=mode))
+    feed.runtime.synchronise(compiled(texts(queries), feed.declared))
+    answers = [answer for part in parts for answer in feed.push(part)] + feed.finish()
+    check_answers(queries, answers, parts, feed.declared)
+
+
+@pytest.mark.parametrize("where", BAD_PREDICATES)
+def test_a_bad_condition_beside_good_ones(where: str) -> None:
+    """Its window is never empty: it answers at each slide, for whatever tuples it has; the others go on."""
+    window = "[WINDOW 4 sec SLIDE EXACTLY 1 sec]"
+    bad = Registered("bad", f"SELECT SUM(v) AS t, COUNT(*) AS n FROM s {window} WHERE {where}", 4 * SECOND, SECOND)
+    good = Registered("good", f"SELECT SUM(v) AS t, COUNT(*) AS n FROM s {window} WHERE k = 1", 4 * SECOND, SECOND)
+    part = to_table(
+        [(START + t * SECOND, None if t == 5 else t % 3 + 1, None, t % 4 or None, t, None) for t in range(12)]
+    )
+    feed = Feed(stream(), Settings("conservative", share_predicates="always"))
+    feed.runtime.synchronise(compiled(texts([bad, good]), feed.declared))
+    answers = feed.push(part) + feed.finish()
+    check_answers([bad, good], answers, [part], feed.declared)
+    assert sum(answer.query == "bad" for answer in answers) == sum(answer.query == "good" for answer in answers) == 12
 
 
 @settings(max_examples=examples(60))

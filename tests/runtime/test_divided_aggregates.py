@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import product
 
-import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +12,7 @@ from sash.changes.bucket_state import State
 from sash.changes.operator import Share
 from sash.plan.outputs import Sampled
 from sash.runtime.continuous.join_group import JoinAnswer, JoinGroup
-from sash.spark.exchange import packed, unpacked
+from sash.spark.exchange import Piece, packed, tables_in
 from tests.runtime.test_join_group import (
     END,
     SEC,
@@ -47,8 +46,8 @@ def divided(texts: dict[str, str], tuples: Tuples, cuts: list[int], of: int) -> 
     for high in cuts:
         arrived = arrivals(group.plan, tuples, low, high)
         steps = [stage.step(state, arrived, low, high, share=Share(number, of)) for number in range(of)]
-        sent = pa.chunked_array([packed(group.rows(changes)) for changes, _ in steps])
-        group.absorb(unpacked(sent, group.fold, group.plan.schema))
+        sent = [Piece(0, 0, task, 1, packed(group.rows(changes))) for task, (changes, _) in enumerate(steps)]
+        group.absorb(tables_in(sent, group.fold, group.plan.schema))
         found += list(group.advance(high - 1, begins(tuples, high)))
         state, low = steps[-1][1], high
     assert not group.failed

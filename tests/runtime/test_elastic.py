@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,8 @@ from tests.support.streams import FORMS, START, batches, stream, to_table
 
 # No LIMIT: over several lengths it cuts the rows of all of them.
 HOLISTIC = "SELECT k, MEDIAN(v) AS m, COUNT(DISTINCT g) AS d, SUM(v) AS t FROM s {w} GROUP BY k"
+# What registration refuses of an interval synopsis.
+HELD_BY_BASIC = re.compile(r"\b(STDDEV|VARIANCE)\(|MAX\(g\)")
 ELASTIC_FORMS = [*(form for form in FORMS if "LIMIT" not in form), HOLISTIC]
 WINDOWS = st.tuples(st.integers(1, 4), st.integers(0, 4), st.integers(1, 3), st.integers(1, 6), st.sampled_from([0, 2]))
 
@@ -55,6 +58,7 @@ def test_every_length_is_right(
         f"q{i}": form.replace("SELECT ", "SELECT window_length, ", 1).format(w=clause(*window))
         for i, (form, window) in enumerate(asked)
         if synopsis != "cluster" or "GROUP BY" in form
+        if synopsis != "interval" or HELD_BY_BASIC.search(form) is None
     }
     for name, answers in answers_of(declared, texts, parts, synopsis).items():
         form, window = asked[int(name[1:])]

@@ -42,3 +42,11 @@ def test_no_micro_batch_waits_for_the_sink_of_a_query_that_has_ended(monkeypatch
     sink.gate.set()
     session.stop()
     assert len(sink.has) == query.answered > 0
+
+
+@pytest.mark.parametrize("text", ["SELECT COUNT(*) FROM s [WINDOW 2 sec SLIDE 2 sec]", "SELECT k FROM s [RANGE 2 sec]"])
+def test_explain_says_how_long_a_query_lives(text: str) -> None:
+    with SparklessSession() as session:
+        session.declare(stream())
+        shown = [session.explain(f"REGISTER QUERY q AS {text}{clause}") for clause in ("", " LIFETIME 7 sec")]
+        assert shown[1] == f"{shown[0]}\nLifetime: it ends 7 sec after it begins"

@@ -7,10 +7,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import sash
-from tests.runtime.test_continuous import declare, tuples, write
+from sash.core.time import SECOND
+from tests.runtime.test_continuous import START, declare, tuples, write
 
 pytestmark = pytest.mark.spark
 
@@ -137,3 +140,24 @@ def test_a_strategy_that_was_insisted_on_is_not_changed_silently(spark: Any, tmp
         session.sql("SET EXECUTION auto")
         session.register(SMALL, name="small")
         assert execution(session, "small") == "nt"
+
+
+def test_what_negations_take_back_is_measured(spark: Any, tmp_path: Path) -> None:
+    """Every tenth tuple of s gets a match a second later: fewer than were assumed, so the buffer is the same."""
+    number = 3_000
+    ts, every = START + np.arange(number) * 10_000, np.arange(number)
+    for name, places, later in (("s", every, 0), ("t", every[::10], SECOND)):
+        columns = [pa.array(ts[places] + later, pa.timestamp("us", "UTC")), pa.array(places, pa.int32())]
+        table = pa.table([*columns, pa.nulls(len(places), pa.string()), columns[1]], ["ts", "k", "g", "v"])
+        write([table.slice(first, -(-len(places) // 6)) for first in range(0, len(places), -(-len(places) // 6))],
+              tmp_path / name)  # fmt: skip
+    counted = "SELECT s.g, COUNT(*) AS n FROM s [RANGE 5 sec] WHERE {} GROUP BY s.g"
+    text = counted.format("NOT EXISTS (SELECT 1 FROM t [RANGE 5 sec] WHERE t.k = s.k)")
+    with sash.connect(spark=spark, execution="upa") as session:
+        declare(session, tmp_path)
+        assumed = session.explain(f"REGISTER QUERY q AS {text}")
+        assert "calendar queue, because 40% of its tuples are taken back (assumed)" in assumed
+        session.register(text, name="q")
+        session.run()
+        measured = session.explain(f"REGISTER QUERY again AS {text}")
+        assert "calendar queue, because 10% of its tuples are taken back (measured)" in measured

@@ -8,7 +8,7 @@ from sash.plan.continuous import Join
 from sash.plan.estimates import Statistics
 from sash.plan.join_order import JoinInput, augmented, cost
 from sash.plan.multi_join import MultiJoin
-from sash.runtime.explaining.explain_joins import explain_joins
+from sash.runtime.explaining.explain_continuous import explain_joins
 from tests.support.plans import window
 
 

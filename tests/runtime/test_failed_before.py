@@ -20,4 +20,5 @@ def test_only_the_queries_that_have_not_failed_answer() -> None:
         position = queries.home.clock.position
         for failed, told in (({}, ["good", "bad"]), ({"bad": "division by zero"}, ["good"])):
             outcome = AdvanceOutcome(failed=dict(failed))
-            assert [answer.query for answer in JointAnswers([queries], position, outcome).answers()] == told
+            (batch,) = JointAnswers([queries], position, outcome).answers()
+            assert [answer.query for answer in batch.answers] == told

@@ -6,7 +6,7 @@ A gate holds executions for as long as a test wants: nothing depends on how fast
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -22,7 +22,7 @@ from sash.runtime.compiler import CompiledQuery, compile_query
 from sash.runtime.periodic import stream_snapshot
 from sash.runtime.periodic.advance import RepeatedPace
 from sash.runtime.periodic.pace import UNHURRIED, Pace
-from sash.runtime.records.journal import GroupService
+from sash.runtime.records.journal import GroupService, SavedRuntime, ServiceStep
 from sash.runtime.settings import Settings
 from sash.sharing.choose import CLUSTER
 from tests.runtime.test_policies import Hurry, fed, texts, times
@@ -80,14 +80,58 @@ def test_micro_batches_go_on_while_an_execution_is_held() -> None:
     feed, expected = opened({"q": SUMS.format(slide=1)}), as_in_run(1, 12)
     assert not any(feed.push(second(number), live()) for number in range(9))
     (group,) = feed.runtime.ordered()
-    assert group.flight is not None and group.flight.as_of == START
+    assert [flight.as_of for flight in group.flights] == [START]
     assert group.clock.position == START + 7 * SECOND and group.clock.retained_from == START - SECOND
     feed.gate.open()
     assert told(feed.push(second(9), live())) == [(0, expected[0])]
     feed.gate.open()
-    assert told(feed.push(second(10), live())) == [(7, expected[7])], "as of the newest pane when it departed"
-    assert told(feed.finish()) == [(time, expected[time]) for time in (8, 9, 10)]
-    assert group.statistics.beside_slides == 3 and group.clock.retained_from == START + 6 * SECOND
+    landed = told(feed.push(second(10), live()))
+    assert landed == [(time, expected[time]) for time in (7, 8)], "as of the newest pane when it departed, and the next"
+    assert told(feed.finish()) == [(time, expected[time]) for time in (9, 10)]
+    assert group.statistics.beside_slides == 2 and group.clock.retained_from == START + 6 * SECOND
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_due_time_of_a_micro_batch_has_its_answer(policy: str) -> None:
+    """As in memory, while there is time: a job for each; the answers land in the order of time, each as it is ready."""
+    texts = {f"q{slide}": SUMS.format(slide=slide).replace("4 sec", f"{3 + slide} sec") for slide in (1, 2)}
+    part = pa.concat_tables([second(number) for number in range(7)])
+    feed, near = opened(texts, chosen=Settings(policy)), Feed(stream(), Settings(policy))
+    near.runtime.synchronise(compiled(texts, near.declared))
+    assert not feed.push(part, live())
+    due = near.push(part, live())
+    feed.gate.open(2)
+    answers = feed.push(second(7), live())
+    assert len(feed.landed[-1]) == 2 and answers
+    feed.gate.open()
+    answers += feed.push(second(8), live())
+    assert by_query(answers) == by_query(due) and len(due) > 6
+
+
+class Interval(Hurry):
+    """An execution in the cluster takes a part of the time until the next micro-batch."""
+
+    def __init__(self, part: float) -> None:
+        super().__init__([])
+        self._takes = part
+
+    def part(self, seconds: float) -> float:
+        return self._takes if seconds else 0.0
+
+
+@pytest.mark.parametrize(("part", "expected"), [(0.05, [3, 4, 5, 6, 7, 8, 9]), (0.4, [3, 4, 7]), (1.5, [3])])
+def test_as_many_depart_as_there_is_time_for(part: float, expected: list[int]) -> None:
+    """As if they took their time here: deadlines that pass meanwhile are late."""
+    feed = opened({"q": SUMS.format(slide=1)})
+    for number in range(3):
+        feed.push(second(number), live())
+    feed.gate.open()
+    feed.push(second(3), live())
+    feed.gate.open()
+    (group,) = feed.runtime.ordered()
+    assert group.flight_seconds > 0
+    feed.push(pa.concat_tables([second(number) for number in range(4, 11)]), Interval(part))
+    assert [(flight.as_of - START) // SECOND for flight in group.flights] == expected
 
 
 def test_where_nothing_flies_slides_wait() -> None:
@@ -133,38 +177,42 @@ def test_a_flight_that_lands_in_time_changes_no_answer(
 
 @dataclass(frozen=True)
 class Step:
-    """A micro-batch, the queries that it finds, how time passes in it, and whether executions end before it."""
+    """A micro-batch, the queries that it finds, how time passes in it, and how many executions end before it."""
 
     part: pa.Table
     wanted: list[CompiledQuery]
     hurry: list[float]
-    opens: bool
+    opens: int
 
 
 def tell(feed: Feed, story: list[Step]) -> list[list[Answer]]:
     found = []
     for step in story:
-        if step.opens:
-            feed.gate.open()
+        feed.gate.open(step.opens)
         feed.runtime.synchronise(step.wanted)
         found.append(feed.push(step.part, Hurry(step.hurry)))
     return [*found, feed.finish()]
 
 
-@pytest.mark.parametrize(("comes_and_goes", "snapshot"), list(product([False, True], repeat=2)))
+@pytest.mark.parametrize(("comes_and_goes", "snapshot", "restarts"), list(product([False, True], repeat=3)))
 @settings(max_examples=examples(30), deadline=None)
 @given(query_sets(4), batches(most=40), st.data())
 def test_however_time_passes(
-    comes_and_goes: bool, snapshot: bool, queries: list[Registered], parts: list[pa.Table], data: st.DataObject
+    comes_and_goes: bool,
+    snapshot: bool,
+    restarts: bool,
+    queries: list[Registered],
+    parts: list[pa.Table],
+    data: st.DataObject,
 ) -> None:
     """Answers are right as of their times and come in order, once; a crash at any moment changes none of them."""
     chosen = Settings(data.draw(st.sampled_from(POLICIES)), refresh_when_idle=data.draw(st.booleans()))
     steps = st.lists(st.sampled_from([0.0, 0.01, 0.1, 0.4, 1.0]), max_size=8)
     known = compiled(texts(queries), stream(), CLUSTER)
     some = st.lists(st.sampled_from(known), unique_by=id) if comes_and_goes else st.just(known)
-    story = [Step(part, data.draw(some), data.draw(steps), data.draw(st.booleans())) for part in parts]
+    story = [Step(part, data.draw(some), data.draw(steps), data.draw(st.integers(0, 3))) for part in parts]
     crash = data.draw(st.integers(0, len(parts)))
-    feed = Feed(stream(), chosen, flies=True)
+    feed = Feed(stream(), chosen, flies=True, restarts=restarts)
     told = tell(feed, story)
     everything = [answer for some in told for answer in some]
     assert all(seen == sorted(set(seen)) for seen in (times(everything, query) for query in queries))
@@ -175,14 +223,36 @@ def test_however_time_passes(
         for query in (query for query in queries if "EXACTLY" in query.text):
             assert set(times(due, query)) <= set(times(everything, query))
 
-    again = Feed(stream(), chosen, flies=True)
+    # How entries are repeated does not depend on the level of the session that reads them.
+    again = Feed(stream(), chosen, flies=True, restarts=data.draw(st.booleans()))
     for step, services, landed in zip(story[:crash], feed.services, feed.landed, strict=False):
         again.runtime.synchronise(step.wanted)
         again.push(step.part, repeated(services), landed)
     again = restored(again) if snapshot else again
+    again.runtime.restarts = restarts
     again.runtime.start_flights(again.gate.launch)
     after = tell(again, story[crash:])
     assert by_query([a for some in after for a in some]) == by_query([a for some in told[crash:] for a in some])
+
+
+def test_recovery_under_another_level_begins_nothing_again() -> None:
+    """Micro-batches in which nothing is served have no services: first flights are out, then one lands and time stands.
+
+    Under `lws` the flight that is left would begin again, and the queries of the other one would be answered.
+    """
+    texts = {"q": SUMS.format(slide=1), "other": "SELECT v, COUNT(*) AS n FROM s [WINDOW 4 sec SLIDE 1 sec] GROUP BY v"}
+    parts, feed = [second(number) for number in (0, 1, 2, 2)], opened(texts)
+    for opens, part in zip([0, 0, 0, 1], parts, strict=True):
+        feed.gate.open(opens)
+        feed.push(part, live())
+    assert feed.services[2:] == [None, None] and feed.landed[3] == [0]
+    again = opened(texts)
+    again.runtime.restarts = True
+    for part, services, landed in zip(parts, feed.services, feed.landed, strict=True):
+        again.push(part, repeated(services), landed)
+    again.runtime.restarts = False
+    assert [flight.as_of for flight in again.runtime.flights] == [START]
+    assert by_query(again.finish()) == by_query(feed.finish())
 
 
 def repeated(services: list[list[GroupService]] | None) -> Pace:
@@ -192,16 +262,35 @@ def repeated(services: list[list[GroupService]] | None) -> Pace:
     return RepeatedPace([[GroupService(*each) for each in part] for part in stored])
 
 
-def restored(feed: Feed) -> Feed:
+def restored(feed: Feed, saved: SavedRuntime | None = None) -> Feed:
     """Another process, by a snapshot; the files are where they were."""
     other = Feed(feed.declared, feed.runtime.settings, flies=True)
     other.runtime.synchronise([active.compiled for active in feed.runtime.active.values()])
-    stream_snapshot.load(other.runtime, reread(stream_snapshot.save(feed.runtime)))
+    stream_snapshot.load(other.runtime, reread(saved or stream_snapshot.save(feed.runtime)))
     other.pending = feed.pending
     for group, same in zip(other.runtime.ordered(), feed.runtime.ordered(), strict=True):
         if group.in_cluster:
             panes_of(group).cluster, SHELVES[group] = panes_of(same).cluster, SHELVES[same]
     return other
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_logs_and_snapshots_of_earlier_versions(policy: str) -> None:
+    """There, one flight had all that departed, and a snapshot at most one flight of a group."""
+    queries = {"q": SUMS.format(slide=1), "own": SUMS.format(slide="EXACTLY 2").replace("SUM", "MAX")}
+    part = pa.concat_tables([second(0), second(1)])
+    feed = opened(queries, chosen=Settings(policy))
+    feed.push(part, repeated([[GroupService(0, START, step=ServiceStep.FLY)], []]), [])
+    (flight,) = feed.runtime.flights
+    assert flight.as_of == START and set(flight.queries) == {"q", "own"}
+    saved = stream_snapshot.save(feed.runtime)
+    groups = [replace(group, flight=group.flights[0], flights=[]) for group in saved.groups]
+    again = restored(feed, replace(saved, groups=groups))
+    again.runtime.start_flights(again.gate.launch)
+    again.gate.open()
+    assert {answer.query for answer in again.push(second(2), live())} == {"q", "own"}
+    feed.push(second(2), live(), [0])
+    assert not feed.runtime.flights or feed.runtime.flights[0].as_of > START
 
 
 # -- what comes between ------------------------------------------------------------------------------------
@@ -221,7 +310,7 @@ def test_late_tuples_are_not_in_an_answer_that_was_under_way(snapshot: bool) -> 
     expected = as_in_run(1, 6)
     assert told(feed.push(second(4), live())) == [(0, expected[0])]
     feed.gate.open()
-    ((time, rows),) = told(feed.push(second(5), live()))
+    (time, rows), _ = told(feed.push(second(5), live()))
     assert time == 2 and rows == sorted([*expected[2], repr({"k": 7, "t": 5, "n": 1})]), "later answers have them"
 
 
@@ -246,7 +335,7 @@ def test_a_flight_of_dropped_queries_lands_without_answers() -> None:
             feed.push(second(number), live())
         assert list(feed.runtime.flights[0].queries) == ["q"]
         feed.runtime.synchronise([feed.runtime.active[name].compiled for name in left])
-        assert all(group.flight is None for group in stream_snapshot.save(feed.runtime).groups)
+        assert not any(group.flights for group in stream_snapshot.save(feed.runtime).groups)
         feed.gate.open()
         assert not feed.push(second(2), live()) and {answer.query for answer in feed.finish()} == set(left)
 

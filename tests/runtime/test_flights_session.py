@@ -16,7 +16,9 @@ import sash
 import sash.storage.epochs
 from sash.core.clock import ManualClock
 from sash.core.errors import SashError
+from sash.core.stopping import QUESTION
 from sash.core.time import SECOND, to_micros
+from sash.isolation.shared_window import RESTARTS
 from sash.panes.basic_interval import BasicIntervalSynopsis
 from sash.panes.cluster_panes import Inquiry, stored_rows
 from sash.runtime.answers.answer import Answer
@@ -57,12 +59,15 @@ class Jobs:
     def __init__(self) -> None:
         self.may_go, self.error = threading.Event(), None
         self.threads: list[str] = []
+        self.cancelled = threading.Event()
 
     error: Exception | None
 
     def ask(self, spark: Any, inquiry: Inquiry, paths: list[Path], rows: int) -> dict[int, list[Any]]:
         self.threads.append(threading.current_thread().name)
-        assert self.may_go.wait(PATIENCE)
+        question = QUESTION.get()
+        with nullcontext() if question is None else question.calling(self.cancelled.set):
+            assert self.may_go.wait(PATIENCE)
         if self.error is not None:
             raise self.error
         table = pa.concat_tables([pq.ParquetFile(path).read() for path in paths], promote_options="default")
@@ -80,8 +85,8 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> Jobs:
 class Live(SparklessSession):
     """A live session with one query, or more, and what subscribers got."""
 
-    def __init__(self, checkpoint: Path, texts: dict[str, str]) -> None:
-        super().__init__(checkpoint=checkpoint, clock=ManualClock())
+    def __init__(self, checkpoint: Path, texts: dict[str, str], isolation: str = "ttu") -> None:
+        super().__init__(checkpoint=checkpoint, clock=ManualClock(), isolation=isolation)
         self.declare(stream(), FilePipeline)
         self.running = self.streams["s"]
         self.running.interval = 1.0
@@ -146,6 +151,38 @@ def test_a_micro_batch_does_not_wait_and_an_answer_waits_for_no_micro_batch(jobs
         session.seconds(range(8, 10))
         session.running.finish()
         assert session.as_of()[0] == 0 and session.as_of()[-1] == 9
+        check(session.told)
+
+
+def test_the_job_of_a_dropped_query_is_cancelled(jobs: Jobs, tmp_path: Path) -> None:
+    """When the last query that waits for its answers has gone, and not before."""
+    with closing(Live(tmp_path, {"q": TEXT, "other": TEXT.replace("SUM", "MAX")})) as session:
+        session.seconds(range(3))
+        session.queries["other"].drop()
+        session.seconds(range(3, 4))
+        assert not jobs.cancelled.is_set()
+        session.queries["q"].drop()
+        session.seconds(range(4, 5))
+        assert jobs.cancelled.is_set() and not session.running.runtime.flights
+        jobs.may_go.set()
+        session.seconds(range(5, 6))
+        session.running.end_flights()
+        assert not session.told
+
+
+def test_under_lws_the_ninth_attempt_has_precedence(jobs: Jobs, tmp_path: Path) -> None:
+    """Slides abort an execution eight times. Then the next micro-batch waits for the answer."""
+    with closing(Live(tmp_path, {"q": TEXT}, "lws")) as session:
+        session.seconds(range(RESTARTS + 2))
+        (flight,) = session.running.runtime.flights
+        assert jobs.cancelled.is_set() and len(jobs.threads) == flight.attempts == RESTARTS + 1
+        assert flight.as_of == START + RESTARTS * SECOND
+        next_one = start(lambda: session.seconds(range(RESTARTS + 2, RESTARTS + 3)))
+        assert not session.told and next_one.is_alive()
+        jobs.may_go.set()
+        join(next_one)
+        assert session.as_of()[0] == RESTARTS and session.stats()["beside_restarts"] == RESTARTS
+        session.running.end_flights()
         check(session.told)
 
 

@@ -454,7 +454,7 @@ def test_a_question_that_looks_beyond_the_lists_finds_the_counts() -> None:
     for wanted, part in zip((known[:1], known), (letters("a"), letters("abac" * 15)[1:]), strict=True):
         feed.runtime.synchronise(wanted)
         feed.push(part)
-    assert [group.list_panes is not None for group in feed.runtime.all_groups()] == [True, False]
+    assert [group.name.lists is not None for group in feed.runtime.all_groups()] == [True, False]
     (question,) = compiled({"question": text.format(20)}, feed.declared)
     found = look_up(question, feed.runtime).compute()
     assert found.complete and counts_of(found) == {"a": 10, "b": 5, "c": 5}

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sash.core.time import SECOND
-from sash.spark.buckets import NEAR
+from sash.spark.placement import NEAR
 from tests.support.streams import START
 from tests.support.victim import ARCHIVED, CONTINUOUS, QUERIES, QUESTIONS
 

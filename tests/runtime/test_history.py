@@ -44,6 +44,7 @@ class Program:
         self.streams: set[str] = set()
         self.queries: set[str] = set()
         self.tables: set[str] = set()
+        self.serials: dict[str, int] = {}
         self.indexes: set[StoredIndex] = set()
         # The rows of each table, and when they last changed.
         self.rows: dict[str, dict[int, int]] = {}
@@ -51,17 +52,25 @@ class Program:
 
     def change(self, word: str, name: str, serial: int) -> Change | None:
         if word == "query":
+            self.indexes = {index for index in self.indexes if index.query is None or index.stream != name}
+            self.serials[name] = serial
             return self._toggled(self.queries, name, query_change(RegisteredQuery(name, "SELECT", "a", serial=serial)))
+        if word == "replaced":
+            # A query with indexes is continuous, and is never replaced.
+            if name not in self.queries or any(index.query == self.serials[name] for index in self.indexes):
+                return None
+            self.serials[name], before = serial, self.serials[name]
+            return query_change(RegisteredQuery(name, "SELECT", "a", serial=serial, replaced_since=before))
         if word == "stream":
-            self.indexes = {index for index in self.indexes if index.stream != name}
+            self.indexes = {index for index in self.indexes if index.query is not None or index.stream != name}
             return self._toggled(self.streams, name, stream_change(stream(name, serial)))
         if word == "table":
             self.rows.pop(name, None)
             return self._toggled(self.tables, name, table_change(Table(name, ROWS, ("v",), serial=serial)))
         if word in ("rows", "deletion") and name in self.tables:
             return self._of_rows(name, serial, delete=word == "deletion")
-        if word == "index" and name in self.streams:
-            index = StoredIndex(name, "v", "db")
+        if word in ("index", "index of query") and name in (self.streams if word == "index" else self.queries):
+            index = StoredIndex(name, "v", "db", None if word == "index" else self.serials[name])
             said = "drop" if index in self.indexes else "create"
             self.indexes ^= {index}
             return {"change": f"{said} index", **vars(index)}
@@ -90,7 +99,7 @@ def seen(history: CatalogHistory, oldest: int = 0) -> dict[str, Any]:
     return {
         "version": history.version,
         "streams": history.streams(),
-        "indexes": {name: history.indexes(stream(name, 0)) for name in "ab"},
+        "indexes": history.indexes(),
         "queries": [history.queries(version) for version in range(oldest, history.version + 1)],
         "tables": contents(history),
     }
@@ -114,7 +123,9 @@ def contents(history: CatalogHistory) -> dict[str, Any]:
     }  # fmt: skip
 
 
-WORDS = st.sampled_from(["query", "query", "query", "stream", "table", *["rows"] * 5, "deletion", "index"])
+WORDS = st.sampled_from(
+    ["query", "query", "query", "replaced", "stream", "table", *["rows"] * 5, "deletion", "index", "index of query"]
+)
 
 
 @given(
@@ -141,6 +152,7 @@ def test_a_compacted_history_tells_the_same(words: list[tuple[str, str]], behind
             if place % 7 == 0:
                 ours = CatalogHistory(directory / "c.jsonl", lambda: asked[0])
             assert seen(ours, asked[0]) == seen(plain, asked[0])
+            assert set(ours.indexes()) == program.indexes
         assert seen(CatalogHistory(directory / "c.jsonl"), asked[0]) == seen(plain, asked[0])
     shutil.rmtree(directory)
 

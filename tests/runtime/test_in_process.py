@@ -27,7 +27,7 @@ from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.route import rows_behind
 from sash.runtime.settings import Settings
 from sash.runtime.stored.stored_indexes import TIME
-from sash.runtime.stored.stored_window import KeptWindow
+from sash.runtime.stored.stored_window import StoredWindow
 from sash.sql import bind
 from tests.support.examples import examples
 from tests.support.oracle import recompute, same_rows
@@ -66,7 +66,7 @@ def stored(tuples: pa.Table) -> pa.Table:
 def test_equals_duckdb(parts: list[pa.Table], text: str, level: str, left: bool, revise: bool, length: int) -> None:
     """The answer over the stored rows, by a scan."""
     declared = stream(closed_left=left, late_revise=revise, keep=9 * SECOND)
-    query, kept = compiled(text.format(w=f"[WINDOW {length} sec]"), declared), KeptWindow(declared, level)
+    query, kept = compiled(text.format(w=f"[WINDOW {length} sec]"), declared), StoredWindow(declared, level)
     assert rows_behind(query, declared).why_spark is None
     latest = START
     for part in parts:
@@ -139,7 +139,7 @@ class Sliding:
     def __post_init__(self) -> None:
         self.declared = stream(keep=WINDOW * SECOND, late_revise=self.revise)
         self.recorder = Recorder()
-        self.kept = KeptWindow(self.declared, self.level, self.recorder)
+        self.kept = StoredWindow(self.declared, self.level, self.recorder)
         self.slide(2 * WINDOW)
 
     def slide(self, times: int) -> None:

@@ -98,7 +98,7 @@ ASKED = [text.format(w="[WINDOW 8 sec]") for text in TEXTS] + [text.format(w="[W
 def test_the_answer_of_a_pass(session: sash.Session, asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "sub-window by sub-window over the stored rows" in session.explain(asked)
     folded = session.query(asked)
-    monkeypatch.setattr(route, "_why_spark", lambda query, stream: "as if it took Spark")
+    monkeypatch.setattr(route, "what_takes_spark", lambda query, stream: "as if it took Spark")
     by_pass = session.query(asked)
     assert folded.schema == by_pass.schema and told(folded) == told(by_pass)
     assert same_rows(folded.to_pylist(), by_pass.to_pylist(), "ORDER BY" in asked)
@@ -112,7 +112,7 @@ def test_an_error_of_a_question_is_that_of_a_pass(session: sash.Session, monkeyp
             with pytest.raises(sash.QueryFailedError) as raised:
                 session.query(text)
             errors.append(str(raised.value))
-            monkeypatch.setattr(route, "_why_spark", lambda query, stream: "as if it took Spark")
+            monkeypatch.setattr(route, "what_takes_spark", lambda query, stream: "as if it took Spark")
         assert errors[0] == errors[1]
 
 

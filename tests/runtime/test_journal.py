@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -137,3 +138,37 @@ def test_without_a_log_nothing_is_written() -> None:
     assert journal.intend(3, Intent(5)) == Intent(5) and not journal.is_durable
     assert journal.compact(lambda: SNAPSHOT) is None
     assert journal.replay(STREAM, pytest.fail, pytest.fail) == (None, 0)
+
+
+class Results:
+    """Stored results of queries, by serial number."""
+
+    def __init__(self, held: dict[str, pa.Table]) -> None:
+        self.held = held
+
+    def save(self) -> dict[str, pa.Table]:
+        return self.held
+
+    def load(self, saved: Mapping[str, pa.Table]) -> None:
+        self.held = {serial: part.replace_schema_metadata(None) for serial, part in saved.items()}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_snapshots_have_the_stored_results_of_queries(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are loaded once, after the state, and change nothing of it."""
+    family, snapshot, entries = FAMILIES[name]
+    monkeypatch.setattr(sash.storage.epochs, "SNAPSHOT_EVERY", len(entries))
+    journal = Journal(EpochLog(tmp_path), Results({"12": table(3), "5": table(4)}))
+    for entry in entries:
+        journal.append(entry)
+    journal.compact(lambda: snapshot)
+    assert replayed(tmp_path, family) == ([snapshot], [])
+    results, loaded = Results({}), list[Any]()
+    again = Journal(EpochLog(tmp_path), results)
+    again.replay(family, lambda found: loaded.append((found, dict(results.held))), pytest.fail)
+    assert loaded == [(snapshot, {})] and results.held == {"12": table(3), "5": table(4)}
+    results.held = {"12": table(9)}
+    again.replay(family, loaded.append, pytest.fail)
+    assert results.held == {"12": table(9)}, "who replays again in the same session has them already"

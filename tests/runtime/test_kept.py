@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sash.catalog import Stream
 from sash.core.time import SECOND
 from sash.isolation import Recorder, classify
-from sash.runtime.stored.stored_window import PRIORITY, KeptWindow
+from sash.runtime.stored.stored_window import PRIORITY, StoredWindow
 from tests.support.kept import SCHEMA, InFiles, InMemory, table
 
 PLACES = ["memory", "files"]
@@ -101,7 +101,7 @@ def test_equals_the_definition(
 
 
 def test_nobody_sees_the_buffer() -> None:
-    kept = KeptWindow(stream())
+    kept = StoredWindow(stream())
     kept.take(table([500_000, 1_500_000]), 1_500_000)
     first = kept.read(None)
     assert first is not None and first.rows["v"].to_pylist() == [0]
@@ -115,7 +115,7 @@ def test_nobody_sees_the_buffer() -> None:
 
 
 def test_the_end_of_the_stream_attaches_the_rest() -> None:
-    kept = KeptWindow(stream())
+    kept = StoredWindow(stream())
     kept.take(table([500_000]), 500_000)
     assert kept.read(None) is not None and kept.read(None).rows.num_rows == 0  # type: ignore[union-attr]
     kept.finish(500_000)
@@ -125,11 +125,11 @@ def test_the_end_of_the_stream_attaches_the_rest() -> None:
 
 @pytest.mark.parametrize(("keep", "length"), [(6, 1), (600, 1), (601, 2), (3_600, 6), (86_400, 144)])
 def test_long_windows_have_longer_sub_windows(keep: int, length: int) -> None:
-    assert KeptWindow(stream(keep)).length == length * SECOND
+    assert StoredWindow(stream(keep)).length == length * SECOND
 
 
 def test_a_long_gap_costs_nothing() -> None:
-    kept = KeptWindow(stream())
+    kept = StoredWindow(stream())
     kept.take(table([500_000]), 500_000)
     year = 365 * 86_400 * SECOND
     kept.take(table([year], 1), year)
@@ -179,7 +179,7 @@ def test_questions_from_other_threads_see_one_window(tmp_path: Path, level: str,
 
 
 def test_a_heartbeat_may_come_before_the_first_tuple() -> None:
-    kept = KeptWindow(stream())
+    kept = StoredWindow(stream())
     kept.take(kept.empty(), 3 * SECOND)
     assert kept.read(None) is None
     kept.take(kept.accepted(table([4 * SECOND + 1, 5 * SECOND + 1])), 9 * SECOND)
@@ -188,7 +188,7 @@ def test_a_heartbeat_may_come_before_the_first_tuple() -> None:
 
 
 def test_data_begin_with_the_earliest_tuple_that_is_not_late() -> None:
-    kept = KeptWindow(stream(60, delay=5 * SECOND))
+    kept = StoredWindow(stream(60, delay=5 * SECOND))
     kept.take(table([10 * SECOND + 1]), 5 * SECOND + 1)
     kept.take(kept.accepted(table([6 * SECOND + 1], 1)), 5 * SECOND + 1)
     kept.take(kept.accepted(table([26 * SECOND], 2)), 21 * SECOND)
@@ -213,7 +213,7 @@ def test_a_file_lasts_while_its_rows_are_stored(tmp_path: Path, left: bool, plac
 
 def test_a_late_tuple_does_not_wait_for_questions() -> None:
     """Three threads ask all the time; a question has a higher priority than anything but the writer."""
-    kept = KeptWindow(stream(late_revise=True))
+    kept = StoredWindow(stream(late_revise=True))
     kept.take(table([second * SECOND // 2 for second in range(1, 16)]), 8 * SECOND)
     stop, done = threading.Event(), threading.Event()
 
@@ -239,7 +239,7 @@ def test_a_late_tuple_does_not_wait_for_questions() -> None:
 
 
 def test_sub_windows_hold_on_to_what_is_stored_only() -> None:
-    kept = KeptWindow(stream())
+    kept = StoredWindow(stream())
     kept.take(table([place * 1_000 for place in range(200_000)]), 200 * SECOND)
     stored = kept.read(None)
     assert stored is not None and len(stored.rows) == 6_000

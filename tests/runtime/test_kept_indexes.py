@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from sash.catalog import StoredIndex, Stream
 from sash.core.errors import SashError
 from sash.core.time import SECOND
-from sash.rows import Slides
-from sash.runtime.stored.stored_indexes import TIME, IndexGoneError, KeptIndexes
-from sash.runtime.stored.stored_window import KeptWindow
+from sash.runtime.stored.stored_indexes import TIME, IndexGoneError, StoredIndexes
+from sash.runtime.stored.stored_window import StoredWindow
 from sash.sql import ROW_KINDS, SET_KINDS, SoughtValues
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("v", pa.int64()), ("g", pa.string())])
@@ -39,18 +38,18 @@ def table(rows: list[Row]) -> pa.Table:
     return pa.table([pa.array(column, type) for column, type in zip(columns, WHOLE.types, strict=True)], schema=WHOLE)
 
 
-def find(indexes: KeptIndexes, index: StoredIndex, values: pa.Array) -> tuple[pa.Table, int]:
+def find(indexes: StoredIndexes, index: StoredIndex, values: pa.Array) -> tuple[pa.Table, int]:
     """The rows that have one of the values, and as of when."""
     return indexes.read([index], lambda: (indexes.find(index, values), indexes.now))
 
 
-def counts(indexes: KeptIndexes, index: StoredIndex) -> tuple[dict[Any, int], int]:
+def counts(indexes: StoredIndexes, index: StoredIndex) -> tuple[dict[Any, int], int]:
     """How often each value occurs, and as of when."""
     (values, numbers), as_of = indexes.read([index], lambda: (indexes.counts(index), indexes.now))
     return dict(zip(values.to_pylist(), numbers.tolist(), strict=True)), as_of
 
 
-def fed(kept: KeptWindow, rows: list[Row], latest: int) -> int:
+def fed(kept: StoredWindow, rows: list[Row], latest: int) -> int:
     kept.take(kept.accepted(table(rows)), max([latest, *(time for time, _, _ in rows)]))
     return max([latest, *(time for time, _, _ in rows)])
 
@@ -59,7 +58,7 @@ def fed(kept: KeptWindow, rows: list[Row], latest: int) -> int:
 @pytest.mark.parametrize("kind", [*ROW_KINDS, *SET_KINDS])
 @given(batches=st.lists(rows_of_a_batch, min_size=1, max_size=6), created=st.integers(0, 3), revise=st.booleans())
 def test_finds_what_a_scan_finds(kind: str, column: str, batches: list[list[Row]], created: int, revise: bool) -> None:
-    kept, latest = KeptWindow(stream(late_revise=revise)), 0
+    kept, latest = StoredWindow(stream(late_revise=revise)), 0
     index = StoredIndex("s", column, kind)
     for place, rows in enumerate(batches):
         if place == min(created, len(batches) - 1):
@@ -81,7 +80,7 @@ def test_finds_what_a_scan_finds(kind: str, column: str, batches: list[list[Row]
 
 
 def test_an_index_helps_where_there_are_many_values() -> None:
-    kept = KeptWindow(stream())
+    kept = StoredWindow(stream())
     fed(kept, [(i * 1_000, i % 3, str(i % 50)) for i in range(1_000)], 2 * SECOND)
     for column in ("v", "g"):
         kept.create_index(StoredIndex("s", column, "db"))
@@ -98,7 +97,7 @@ def test_an_index_helps_where_there_are_many_values() -> None:
 
 def test_what_cannot_be_indexed_is_refused() -> None:
     schema = SCHEMA.append(pa.field("l", pa.list_(pa.int64())))
-    kept = KeptWindow(Stream("s", schema, "ts", keep=6 * SECOND))
+    kept = StoredWindow(Stream("s", schema, "ts", keep=6 * SECOND))
     with pytest.raises(SashError, match="no db index on l"):
         kept.create_index(StoredIndex("s", "l", "db"))
 
@@ -106,7 +105,7 @@ def test_what_cannot_be_indexed_is_refused() -> None:
 @pytest.mark.parametrize("kind", ["db", "tree"])
 def test_threads_read_while_the_window_slides(kind: str) -> None:
     """A tuple per tenth of a second with its second's last digit: each value is in the window ten times, or not."""
-    kept, index = KeptWindow(stream()), StoredIndex("s", "v", kind)
+    kept, index = StoredWindow(stream()), StoredIndex("s", "v", kind)
     kept.create_index(index)
     fed(kept, [(i * 100_000 + 1, i // 10 % 10, None) for i in range(80)], 0)
     problems: list[str] = []
@@ -137,7 +136,7 @@ def test_threads_read_while_the_window_slides(kind: str) -> None:
 
 def test_a_slide_that_waits_for_a_scan_holds_up_no_reader_of_an_index() -> None:
     """Under serial a slide waits until the scan before it has ended."""
-    kept, index = KeptWindow(stream(), "serial"), StoredIndex("s", "v", "db")
+    kept, index = StoredWindow(stream(), "serial"), StoredIndex("s", "v", "db")
     kept.create_index(index)
     latest = fed(kept, [(second * SECOND, second, "a") for second in range(1, 8)], 0)
     scanned, go_on = threading.Event(), threading.Event()
@@ -167,21 +166,21 @@ def test_a_slide_that_waits_for_a_scan_holds_up_no_reader_of_an_index() -> None:
 
 
 def test_an_index_may_be_dropped_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, index = KeptWindow(stream()), StoredIndex("s", "v", "db")
+    kept, index = StoredWindow(stream()), StoredIndex("s", "v", "db")
     kept.create_index(index)
     indexes = kept.indexes
     assert indexes is not None
     with pytest.raises(IndexGoneError):
         find(indexes, index, pa.array([5]))  # there is nothing yet
     fed(kept, [(SECOND // 2, 5, None)], 3 * SECOND)
-    read = Slides.read
+    read = StoredIndexes.read
 
-    def dropped_before(slides: Slides, reading: Any) -> Any:
+    def dropped_before(indexes: Any, needed: Any, reading: Any) -> Any:
         if kept.indexes is not None:
             kept.drop_index(index)
-        return read(slides, reading)
+        return read(indexes, needed, reading)
 
-    monkeypatch.setattr(Slides, "read", dropped_before)
+    monkeypatch.setattr(StoredIndexes, "read", dropped_before)
     with pytest.raises(IndexGoneError):
         find(indexes, index, pa.array([5]))
     assert indexes.values(index) == 0
@@ -189,7 +188,7 @@ def test_an_index_may_be_dropped_while_it_is_asked(monkeypatch: pytest.MonkeyPat
 
 def test_a_refused_index_leaves_nothing() -> None:
     schema = SCHEMA.append(pa.field("l", pa.list_(pa.int64())))
-    kept = KeptWindow(Stream("s", schema, "ts", keep=6 * SECOND))
+    kept = StoredWindow(Stream("s", schema, "ts", keep=6 * SECOND))
     with pytest.raises(SashError):
         kept.create_index(StoredIndex("s", "l", "db"))
     assert kept.indexes is None

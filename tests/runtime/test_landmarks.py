@@ -209,6 +209,17 @@ def test_a_fixed_window_ends_its_query() -> None:
     assert "q" not in feed.runtime.active
 
 
+@pytest.mark.parametrize("slide", ["SLIDE 10 sec", "SLIDE EXACTLY 10 sec", "SLIDE 2 sec"])
+def test_a_fixed_window_without_tuples_has_a_last_answer(slide: str) -> None:
+    """An empty window answers once, and then as of its end, whether or not tuples come there."""
+    for parts in ([tuples(-5, 1, 41)], [tuples(-5), tuples(1), tuples(41)]):
+        feed = Feed(stream())
+        feed.runtime.synchronise(compiled({"q": count(f"FROM '{{}}' TO '{{}}' {slide}", 10, 20)}, feed.declared))
+        first, last = counts([answer for part in parts for answer in feed.push(part)])
+        assert first[0] <= 0 and first[1:] == (0, True) and last == (20, 0, True)
+        assert "q" not in feed.runtime.active
+
+
 def test_a_fixed_window_that_lies_behind() -> None:
     """One answer tells what is known of it, and that this is not all."""
     feed = Feed(stream())

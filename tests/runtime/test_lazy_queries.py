@@ -30,6 +30,9 @@ QUERIES = {
     "new_restored": f"Istream-restore({THREE})",
     "gone": f"Dstream({TWO})",
     "chain": CHAIN,
+    "groups": THREE.replace("s.v, t.g, a.v AS w", "t.g, AVG(s.v) AS mean, COUNT(*) AS n") + " GROUP BY t.g",
+    "different": TWO.replace("s.k, s.v, t.g", "DISTINCT s.k, t.g"),
+    "without": f"{TWO} AND NOT EXISTS (SELECT 1 FROM t [RANGE 1 sec SLIDE 4 sec] c WHERE c.v = s.v)",
     "rows": "SELECT s.v, t.v AS w FROM s [ROWS 5 SLIDE 3 sec], t [RANGE 4 sec SLIDE 3 sec] WHERE s.k = t.k",
 }
 

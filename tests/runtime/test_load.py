@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sash.core.time import SECOND
 from sash.runtime.statistics import StreamStatistics
 from sash.runtime.streams.load import IN_A_ROW, REST_SECONDS, LiveLoad
+from tests.support.streams import START, stream, to_table
+from tests.support.without_spark import Sparkless, World
 
 
 def by_definition(times: list[float], interval: float) -> list[bool]:
@@ -98,3 +103,31 @@ def test_tuples_that_may_go_first_are_shed_first() -> None:
     for epoch in range(3):
         load.take(epoch, 2.0, 1.0, 1_000)
     assert load.keeps_one_in == 10 and not load.sheds_all, "another overload begins with them again"
+
+
+@pytest.mark.parametrize(
+    ("interval", "pauses", "between", "waiting"),
+    [
+        # Micro-batches begin at 0.25, 5.25 and 20.25 s, a quarter of a second after their triggers.
+        (5.0, [0.25, 5.0, 15.0], 0.75, 19.5),
+        # The second begins 2.25 s after its trigger, the third as soon as Spark can.
+        (5.0, [0.25, 7.0, 0.25], 2.75, 4.75),
+        # As soon as Spark can, or all that is there: Spark does not tell when it waits for input.
+        (0.0, [0.25, 5.0, 15.0], 20.25, 0.0),
+        (None, [0.25, 0.25, 0.25], 0.75, 0.0),
+    ],
+)
+def test_pauses_are_spark_s_work_or_waiting(
+    tmp_path: Path, interval: float | None, pauses: list[float], between: float, waiting: float
+) -> None:
+    world = World(tmp_path)
+    process = Sparkless(stream(), world)
+    process.running.interval = interval
+    process.running.begin()
+    for epoch, pause in enumerate(pauses):
+        world.clock.advance(pause)
+        rows: Any = to_table([(START + epoch * SECOND, 1, None, 1, 1, None)])
+        process.running.on_batch(lambda: 0, rows, epoch)
+    counted = process.running.runtime.statistics
+    assert (counted.seconds_between, counted.seconds_waiting) == (between, waiting)
+    process.vanish()

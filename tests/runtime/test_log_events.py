@@ -16,7 +16,7 @@ import pytest
 import sash
 from sash.core.time import SECOND, to_datetime
 from sash.runtime.answers.outlet import Channel, NotKeptError
-from sash.runtime.periodic.jumped import warn_of_jumps
+from sash.runtime.periodic.stream_runtime import warn_of_jumps
 from sash.runtime.records.journal import JumpedTuples
 from sash.spark.spark_session import check_borrowed
 from tests.runtime.test_live_scheduling import FILES, SlowMachine, four_files, live
@@ -195,7 +195,7 @@ def test_a_stream_that_is_too_slow_says_so(spark: Any, tmp_path: Path, caplog: p
     four_files(tmp_path / "data")
     with (
         caplog.at_level(logging.INFO, "sash"),
-        sash.connect(spark=spark, clock=SlowMachine(step=5.0)) as session,
+        sash.connect(spark=spark, clock=SlowMachine(step=3.0)) as session,
     ):
         create(session, tmp_path / "data")
         session.register(QUERY, name="q")
@@ -212,7 +212,7 @@ def test_a_stream_that_is_too_slow_says_so(spark: Any, tmp_path: Path, caplog: p
 def test_a_stream_that_has_nothing_to_do_is_not_overloaded(
     spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock = SlowMachine(step=5.0)
+    clock = SlowMachine(step=3.0)
     four_files(tmp_path / "data")
     with caplog.at_level(logging.INFO, "sash"), sash.connect(spark=spark, clock=clock) as session:
         create(session, tmp_path / "data")

@@ -13,20 +13,21 @@ from hypothesis import strategies as st
 
 import sash
 from sash.catalog import Source
+from sash.core.clock import ManualClock
 from sash.runtime.streams.input_limit import InputMeter
 from sash.spark.sources import limit_option, limited
 from tests.runtime.test_log_events import events
 from tests.runtime.test_session import write
 
 
-class ClockOfTuples:
+class ClockOfTuples(ManualClock):
     """A clock on which only tuples take time, `each` seconds: the size of a micro-batch decides its duration."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.each = 1.0
         self.batches: list[int] = []
         self._count: Callable[[], int] = lambda: 0
-        self._now = 0.0
         self._seen = 0
 
     def follow(self, session: sash.Session) -> None:
@@ -38,8 +39,8 @@ class ClockOfTuples:
         if came > 0:
             self._seen += came
             self.batches.append(came)
-            self._now += came * self.each
-        return self._now
+            self.advance(came * self.each)
+        return super().now()
 
 
 @given(

@@ -430,8 +430,9 @@ def _nothing(answer: Answer) -> None: ...
 def _handle(line: Outlet, heard: Callable[[Answer], None] = _nothing) -> Any:
     """A query that writes to one sink."""
     memory = SimpleNamespace(add=_nothing)
-    outward = SimpleNamespace(outlets=[line], tell=heard, subscribers=[heard], memory=memory, answers=[], answered=0)
-    return SimpleNamespace(outward=outward)
+    return SimpleNamespace(
+        outlets=[line], tell=heard, subscribers=[heard], memory=memory, kept=None, answers=[], answered=0
+    )
 
 
 def test_plans_of_a_micro_batch_are_one_write_and_stored_until_then(tmp_path: Path) -> None:

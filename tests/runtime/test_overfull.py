@@ -18,9 +18,9 @@ from sash.catalog import Stream
 from sash.core.changes import Changes
 from sash.core.errors import SashError
 from sash.core.time import SECOND
-from sash.runtime.continuous.change_view import ChangeView
+from sash.runtime.answers.change_view import ChangeView
 from sash.runtime.continuous.join_group import JoinGroup
-from sash.runtime.stored.stored_window import KeptWindow
+from sash.runtime.stored.stored_window import StoredWindow
 from tests.runtime.test_join_group import begins, epochs, query_of
 from tests.runtime.test_session import create, write
 from tests.support.journal import reread_group
@@ -70,7 +70,7 @@ class Definition:
         return sorted((row for row in self.rows if self.end(row[0]) <= self.now), key=lambda row: row[0])
 
 
-def seen(window: KeptWindow) -> list[tuple[int, int]]:
+def seen(window: StoredWindow) -> list[tuple[int, int]]:
     stored = window.read(None)
     rows = [] if stored is None else stored.rows.select(["_t", "v"]).to_pylist()
     return [(row["_t"], row["v"]) for row in rows]
@@ -87,7 +87,7 @@ def test_a_stored_window_with_too_many_rows_gives_up(
 ) -> None:
     """And goes on, in a session that allows more, with whole sub-windows only."""
     declared = Stream("s", SCHEMA, "ts", keep=KEEP)
-    window, expected = KeptWindow(declared, most_rows=most), Definition(most)
+    window, expected = StoredWindow(declared, most_rows=most), Definition(most)
     logged: list[pa.Table] = []
     for number, times in enumerate(sorted(batches, key=lambda each: max(each, default=0))):
         if window.gave_up_at is None:
@@ -99,7 +99,7 @@ def test_a_stored_window_with_too_many_rows_gives_up(
         window.take(taken, watermark)
         assert (window.gave_up_at is not None) == expected.has_given_up, latest
         if number == restart:
-            again = KeptWindow(declared, most_rows=most)
+            again = StoredWindow(declared, most_rows=most)
             again.load(window.save(), [rows for rows in logged if window.last_end(rows) > window.oldest])
             again.allow(more, expected.latest)
             expected.allow(more)
@@ -114,7 +114,7 @@ def test_a_stored_window_with_too_many_rows_gives_up(
 
 
 def test_rows_that_have_left_do_not_count(caplog: pytest.LogCaptureFixture) -> None:
-    window = KeptWindow(Stream("s", SCHEMA, "ts", keep=KEEP), most_rows=14)
+    window = StoredWindow(Stream("s", SCHEMA, "ts", keep=KEEP), most_rows=14)
     for second in range(50):
         window.take(table([second * SECOND + 1, second * SECOND + 2], 2 * second), second * SECOND + 2)
     assert window.gave_up_at is None and len(seen(window)) == 12
@@ -126,7 +126,7 @@ def test_rows_that_have_left_do_not_count(caplog: pytest.LogCaptureFixture) -> N
 
 def test_a_question_that_is_overtaken_is_refused() -> None:
     """Whatever it has seen of the rows that were let go meanwhile."""
-    window = KeptWindow(Stream("s", SCHEMA, "ts", keep=KEEP), most_rows=14)
+    window = StoredWindow(Stream("s", SCHEMA, "ts", keep=KEEP), most_rows=14)
     for second in range(4):
         window.take(table([second * SECOND + 1, second * SECOND + 2], 2 * second), second * SECOND + 2)
 

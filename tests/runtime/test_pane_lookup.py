@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -14,13 +15,14 @@ from sash.core.errors import SashError
 from sash.core.time import SECOND
 from sash.panes import basic_interval, partitioned
 from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
-from sash.runtime.periodic.onetime import PaneLookup, look_up, stamped
+from sash.runtime.explaining.explain import explain
+from sash.runtime.periodic.onetime import PaneLookup, look_up, offered, stamped
 from sash.runtime.periodic.stream_runtime import newest_common
 from sash.sql import bind
 from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.oracle import same_rows
-from tests.support.streams import batches, stream
+from tests.support.streams import START, batches, stream, to_table
 
 REGISTERED = {
     "time": "SELECT k, SUM(v) AS t, MAX(v) AS m, MIN(g) AS f, AVG(x) AS d FROM s [WINDOW 6 sec SLIDE 2 sec] GROUP BY k",
@@ -66,6 +68,30 @@ def taken(feed: Feed, question: CompiledQuery) -> Iterator[tuple[PaneLookup, pa.
     live = feed.runtime.probe(active)
     assert live is not None and same_rows(now.to_pylist(), live.table.to_pylist())
     yield lookup, now
+
+
+@pytest.mark.parametrize(("text", "error", "shown"), [
+    ("SELECT k, MIN(w) AS m FROM s [WINDOW 6 sec] GROUP BY k", "holds MIN(w) by (k)", "keeps min(w)"),
+    ("SELECT k, SUM(v) AS t FROM s [WINDOW 7 sec] GROUP BY k", "the question looks back 7 sec", "(k) keeps 6 sec in"),
+    ("SELECT k, SUM(v) AS t FROM s [UNBOUNDED] GROUP BY k", "forgets what its windows", "(k) keeps 6 sec in panes of"),
+    ("SELECT k, MAX(v) AS m FROM s [WINDOW 3 sec] GROUP BY k", "take multiples of 2 sec", "in panes of 2 sec"),
+    ("SELECT k, MAX(v) AS m FROM s [WINDOW 6 sec] GROUP BY k", None, "answered from pane table s by (k)"),
+])  # fmt: skip
+def test_a_question_and_its_explanation_read_one_offer(text: str, error: str | None, shown: str) -> None:
+    feed = Feed(stream())
+    feed.runtime.synchronise(compiled({"time": REGISTERED["time"]}, feed.declared))
+    feed.push(to_table([(START + i * SECOND // 4, 1, "a", i, i, 1.0) for i in range(50)]))
+    catalog = Catalog()
+    catalog.add_stream(feed.declared)
+    question = compile_panes(bind(as_select(text), catalog), "(one-time)", one_time=True)
+    lacks = offered(question, feed.runtime).lacks
+    assert shown in explain(question, feed.runtime)
+    if error is None:
+        assert not lacks and look_up(question, feed.runtime).compute().table.num_rows
+        return
+    assert error in lacks[0].error
+    with pytest.raises(SashError, match=re.escape(lacks[0].error)):
+        look_up(question, feed.runtime)
 
 
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])

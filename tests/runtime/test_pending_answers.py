@@ -10,6 +10,7 @@ import pytest
 
 from sash.panes.answers import PendingTable
 from sash.runtime.answers.answer import Answer
+from sash.runtime.answers.registered_query import ANSWER_OVERHEAD
 from tests.work.packets import PacketSession
 
 SUMS = "SELECT src, SUM(length) AS bytes FROM packets [WINDOW 5 sec SLIDE 1 sec] GROUP BY src"
@@ -46,6 +47,23 @@ def test_lists_and_quantiles_are_cut_out_when_somebody_looks(text: str) -> None:
     # Each second has the same packets, so a window of n seconds has n times the weights, and the same median.
     (*_, few), (*_, many) = short.table.to_pydict().values(), long.table.to_pydict().values()
     assert many == (few if "MEDIAN" in text else [weight * 5 // 2 for weight in few])
+
+
+def test_stats_count_what_answers_would_take_if_somebody_looked() -> None:
+    with PacketSession(keep_answers=3) as session:
+        first, second = (session.register(SUMS, name) for name in ("first", "second"))
+        session.go_on(10)
+        # Both queries remember the same three tables.
+        values = sum(answer.num_rows * 2 for answer in first.answers())
+        assert len(first.answers()) == 3 and values > 0
+        expected = 8 * values + 6 * ANSWER_OVERHEAD
+        assert session.stats()["answer_bytes"] == expected
+        assert all(answer.table.num_columns == 2 for answer in second.answers())
+        assert session.stats()["answer_bytes"] == expected
+        second.drop()
+        assert session.stats()["answer_bytes"] == expected - 3 * ANSWER_OVERHEAD
+        first.drop()
+        assert session.stats()["answer_bytes"] == 0
 
 
 def test_copies_have_the_table() -> None:

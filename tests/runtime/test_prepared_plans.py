@@ -10,14 +10,15 @@ import pytest
 
 from sash.catalog import Catalog, Stream
 from sash.plan.choice import best_plans
-from sash.plan.continuous import AUTO, Node
+from sash.plan.continuous import Node
 from sash.plan.estimates import Statistics
 from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import as_select
 from sash.runtime.continuous import continuous_queries
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.records.catalog_history import CatalogHistory
-from sash.sql import Select, bind, plan_changes
+from sash.runtime.route import RouteDecision, route
+from sash.sql import Select, bind
 
 JOIN = as_select("SELECT a.k FROM s [RANGE 1 min] a, s [RANGE 1 min] b WHERE a.k = b.k")
 
@@ -43,12 +44,12 @@ class Session:
         self.statistics = Statistics()
         self.held: list[bool] = []
         self.create(pa.int32())
-        self.streams: Any = {"s": SimpleNamespace(runtime=None)}
-        plans: Any = SimpleNamespace(observed=[])
+        self.streams: Any = {"s": SimpleNamespace(runtime=SimpleNamespace(latest=None, watermark=None))}
+        plans: Any = SimpleNamespace(observed=[], taken_back={})
         self.queries = ContinuousQueries(
             SessionParts(self.catalog, CatalogHistory(), None, streams=self.streams), plans
         )
-        monkeypatch.setattr(continuous_queries, "measured", lambda streams, plans: self.statistics)
+        monkeypatch.setattr(continuous_queries, "measured", lambda *given: self.statistics)
         monkeypatch.setattr(continuous_queries, "best_plans", self._found)
         monkeypatch.setattr("sash.plan.choice.best_plans", self._found)
 
@@ -60,17 +61,17 @@ class Session:
         self.held.append(self.lock.depth > 0)
         return best_plans(written, known)
 
-    def plan(self, select: Select = JOIN) -> Node:
-        return plan_changes(bind(select, self.catalog))
+    def plan(self, select: Select = JOIN) -> RouteDecision:
+        return route(bind(select, self.catalog))
 
     def register(self) -> Node:
         with self.lock:
-            return self.queries.decide(self.plan(), AUTO).choice.plan
+            return self.queries.decide(self.plan()).choice.plan
 
 
 def test_the_lock_is_not_held_while_plans_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(monkeypatch)
-    session.queries.prepare(session.plan(), AUTO, session.lock)
+    session.queries.prepare(session.plan(), session.lock)
     prepared = session.register()
     assert session.held == [False]
     assert prepared == Session(monkeypatch).register()
@@ -78,7 +79,7 @@ def test_the_lock_is_not_held_while_plans_are_compared(monkeypatch: pytest.Monke
 
 def test_a_plan_of_before_is_not_used_when_the_stream_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(monkeypatch)
-    session.queries.prepare(session.plan(), AUTO, session.lock)
+    session.queries.prepare(session.plan(), session.lock)
     session.catalog.drop_stream("s")
     session.create(pa.string())
     assert session.register().schema.field("k").type == pa.string()
@@ -87,7 +88,7 @@ def test_a_plan_of_before_is_not_used_when_the_stream_is_another(monkeypatch: py
 
 def test_a_plan_of_before_is_not_used_when_more_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(monkeypatch)
-    session.queries.prepare(session.plan(), AUTO, session.lock)
+    session.queries.prepare(session.plan(), session.lock)
     session.statistics = Statistics(rates={"s": 5.0})
     session.register()
     assert session.held == [False, True]
@@ -98,5 +99,5 @@ def test_what_is_wrong_with_a_query_is_said_when_it_is_registered(monkeypatch: p
     plan = session.plan()
     session.catalog.drop_stream("s")
     session.streams.clear()
-    session.queries.prepare(plan, AUTO, session.lock)
+    session.queries.prepare(plan, session.lock)
     assert session.held == []

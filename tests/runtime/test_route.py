@@ -30,6 +30,7 @@ COLUMN = "SELECT a FROM s [RANGE 4 sec SLIDE 2 sec] {} SELECT a FROM t [RANGE 4 
         (f"SELECT s.b, COUNT(*) AS n {JOIN} GROUP BY s.b", Route.JOINED_PANES, Route.CHANGES),
         (f"SELECT s.b, t.c {JOIN}", Route.CHANGES, Route.CHANGES),
         ("SELECT COUNT(*) AS n FROM s [RANGE 4 sec], t [RANGE 4 sec] WHERE s.a = t.a", Route.CHANGES, Route.CHANGES),
+        ("SELECT s.b FROM s [RANGE 4 sec], t [RANGE 4 sec] WHERE s.a = t.a", Route.NESTED_JOINS, Route.CHANGES),
         (COLUMN.format("INTERSECT"), Route.SETS, Route.CHANGES),
         (COLUMN.format("EXCEPT"), Route.SETS, Route.CHANGES),
         # An index answers approximately, and nothing else does.
@@ -39,7 +40,18 @@ COLUMN = "SELECT a FROM s [RANGE 4 sec SLIDE 2 sec] {} SELECT a FROM t [RANGE 4 
 )
 def test_the_route_of_a_plan(text: str, free: Route, set_by_user: Route) -> None:
     plan = plan_of(text)
-    assert [route_plan(plan, execution) for execution in (AUTO, UPA, NT)] == [free, free, set_by_user]
+    assert [route_plan(plan, execution).route for execution in (AUTO, UPA, NT)] == [free, free, set_by_user]
+
+
+@pytest.mark.parametrize("execution", [AUTO, NT])
+def test_what_is_recognised_does_not_depend_on_the_strategy(execution: str) -> None:
+    """EXPLAIN tells which strategy gives an aggregate over a join a plan of its own."""
+    joined = route_plan(plan_of(f"SELECT s.b, COUNT(*) AS n {JOIN} GROUP BY s.b"), execution)
+    assert joined.joined is not None and joined.windowed_set is None and joined.lengths is None
+    matched = route_plan(plan_of(COLUMN.format("INTERSECT")), execution)
+    assert matched.windowed_set is not None and matched.joined is None and matched.lengths is None
+    pairs = route_plan(plan_of("SELECT s.b FROM s [RANGE 4 sec], t [RANGE 2 sec] WHERE s.a = t.a"), execution)
+    assert pairs.lengths == (4 * SECOND, 2 * SECOND) and pairs.joined is None and pairs.windowed_set is None
 
 
 def registered(text: str) -> RouteDecision:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import sash
+from sash.core.clock import ManualClock
 from sash.core.time import SECOND, to_micros
 from sash.spark.preparation import sampled
 from tests.runtime.test_live_scheduling import live, told
@@ -35,14 +36,11 @@ def write_files(directory: Path) -> None:
         write(directory, part, tuples(part))
 
 
-class Fast:
+class Fast(ManualClock):
     """A clock on which nothing takes any time."""
 
-    def now(self) -> float:
-        return 0.0
 
-
-class SlowBatches:
+class SlowBatches(ManualClock):
     """A clock by which micro-batches take long: whenever one of them looks at it, five seconds have passed.
 
     What others look at it for does not count, so time between two micro-batches does not depend on the machine.
@@ -50,13 +48,10 @@ class SlowBatches:
 
     stream: Any = None
 
-    def __init__(self) -> None:
-        self._now = 0.0
-
     def now(self) -> float:
         if self.stream is not None and self.stream.in_batch:
-            self._now += 5.0
-        return self._now
+            self.advance(5.0)
+        return super().now()
 
 
 def test_one_in_k_is_kept_and_always_the_same_ones(spark: Any) -> None:

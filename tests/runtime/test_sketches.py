@@ -42,8 +42,16 @@ TYPES = {
     "nothing": pa.int32(),
 }
 COLUMNS = [name for name in TYPES if name not in ("k", "nothing")]
-# Constants for COUNT_MIN; its pane tables have the column as a key, so there are only a few.
-POINTS = {"skewed": "1", "s": "'word 3'", "d": "DATE '2026-01-05'", "price": "2.25", "b": "TRUE", "x": "0.0"}
+# Constants for COUNT_MIN.
+POINTS = {
+    "skewed": "1",
+    "uniform": "17",
+    "s": "'word 3'",
+    "d": "DATE '2026-01-05'",
+    "price": "2.25",
+    "b": "TRUE",
+    "x": "0.0",
+}
 
 
 def data() -> pa.Table:

@@ -43,6 +43,7 @@ POOL: list[tuple[str, str | None, int | None]] = [
     ("SELECT k, COUNT(DISTINCT v) AS d, MEDIAN(x) AS m FROM s [WINDOW 9 sec SLIDE 3 sec] GROUP BY k", None, None),
     ("SELECT TOP(2, g, SUM(w)) FROM s [WINDOW 9 sec SLIDE 2 sec]", None, None),
     ("SELECT k, FREQUENT(2, v) FROM s [WINDOW 8 sec SLIDE 2 sec LAG 4 sec] GROUP BY k WITH BOUNDS", None, None),
+    ("SELECT k, COUNT_MIN(v, 3) AS n FROM s [WINDOW 8 sec SLIDE 2 sec] WHERE v > 1 GROUP BY k", None, None),
     ("SELECT k, COUNT(*) AS n, MAX(g) AS m, AVG(x) AS a FROM s [UNBOUNDED SLIDE 2 sec] GROUP BY k", None, None),
     ("SELECT COUNT(DISTINCT v) AS d, MODE(g) AS m FROM s [UNBOUNDED SLIDE 4 sec LAG 2 sec]", None, None),
     ("SELECT SUM(v) AS t, COUNT(DISTINCT g) AS d FROM s [ROWS 7 SLIDE 3]", None, None),
@@ -219,7 +220,7 @@ def test_a_checkpoint_from_before_short_lists_goes_on() -> None:
     stream_snapshot.load(fresh.runtime, earlier)
     answers += [answer for part in parts[3:] for answer in fresh.push(part)] + fresh.finish()
     (group,) = fresh.runtime.groups.values()
-    assert group.list_panes is None
+    assert group.name.lists is None
     new = Feed(declared, files_lists=True)
     new.runtime.synchronise([query])
     expected = [answer for part in parts for answer in new.push(part)] + new.finish()

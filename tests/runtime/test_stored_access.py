@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from sash.catalog import Catalog, StoredIndex, Stream
 from sash.core.time import SECOND
-from sash.rows import Slides
 from sash.runtime.explaining.explain_stored import explain_rows
 from sash.runtime.stored import stored_indexes
 from sash.runtime.stored.stored_access import (
@@ -37,7 +36,7 @@ from sash.runtime.stored.stored_access import (
     window_rows,
 )
 from sash.runtime.stored.stored_indexes import TIME
-from sash.runtime.stored.stored_window import KeptWindow
+from sash.runtime.stored.stored_window import StoredWindow
 from sash.sql import ROW_KINDS, SelectStatement, StoredQuestion, bind_stored, parse
 from tests.support.examples import examples
 from tests.support.stored_questions import joins, nested, orders, sorts
@@ -55,7 +54,7 @@ class Running:
     """The rows that a question reads of a running stream."""
 
     stream: Stream
-    kept: KeptWindow
+    kept: StoredWindow
 
 
 def batch(rows: list[Row], first: int) -> pa.Table:
@@ -68,7 +67,7 @@ def batch(rows: list[Row], first: int) -> pa.Table:
 
 def running(name: str, batches: list[list[Row]], indexes: list[StoredIndex]) -> Running:
     """A stream that has stored the batches, with indexes made before the last."""
-    kept, latest = KeptWindow(STREAMS[name]), 0
+    kept, latest = StoredWindow(STREAMS[name]), 0
     kept.take(batch([(SECOND // 2, None, 3, "b")], 0), 2 * SECOND)
     for place, rows in enumerate(batches):
         if place == len(batches) - 1:
@@ -366,14 +365,14 @@ def test_explain_shows_what_spark_is_given(streams: dict[str, Running]) -> None:
 def test_an_index_that_is_dropped_meanwhile_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     streams = many_values()
     text = "SELECT a.id FROM s [WINDOW 6 sec] a JOIN s [WINDOW 6 sec] b ON a.k = b.k WHERE a.k = 7"
-    read = Slides.read
+    read = stored_indexes.StoredIndexes.read
 
-    def dropped_before(slides: Slides, reading: Any) -> Any:
-        monkeypatch.setattr(Slides, "read", read)
+    def dropped_before(indexes: Any, needed: Any, reading: Any) -> Any:
+        monkeypatch.setattr(stored_indexes.StoredIndexes, "read", read)
         streams["s"].kept.drop_index(StoredIndex("s", "k", "db"))
-        return read(slides, reading)
+        return read(indexes, needed, reading)
 
-    monkeypatch.setattr(Slides, "read", dropped_before)
+    monkeypatch.setattr(stored_indexes.StoredIndexes, "read", dropped_before)
     assert sizes(text, streams) == [5, 5001]
 
 
@@ -382,7 +381,7 @@ def test_a_sort_falls_back_to_spark_where_its_index_is_gone(monkeypatch: pytest.
     question = bound("SELECT id FROM s [WINDOW 6 sec] ORDER BY k")
     assert question.sorting is not None
     with_places, *_ = rows_by(question, streams)
-    monkeypatch.setattr(stored_indexes.KeptIndexes, "_there", mock.Mock(side_effect=stored_indexes.IndexGoneError))
+    monkeypatch.setattr(stored_indexes.StoredIndexes, "_there", mock.Mock(side_effect=stored_indexes.IndexGoneError))
     without, *_ = rows_by(question, streams)
     assert without["_window_0"].equals(with_places["_window_0"].drop_columns([question.sorting.place]))
 

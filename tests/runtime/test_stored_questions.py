@@ -134,7 +134,7 @@ def test_a_synopsis_goes_first_and_agrees(asked: tuple[sash.Session, Definition]
         ("SELECT COUNT(*) FROM s [WINDOW 13 sec]", r"KEEP 13 sec would make it possible"),
         ("SELECT v FROM s [UNBOUNDED]", r"no \[UNBOUNDED\] window"),
         ("SELECT v FROM s [WINDOW 5 sec SLIDE 1 sec]", "leave out SLIDE"),
-        ("SELECT v FROM s", "needs a window"),
+        ("SELECT v FROM s", r"no \[UNBOUNDED\] window: give a WINDOW"),
         ("SELECT v FROM r [WINDOW 5 sec]", "unknown stream 'r'"),
         ("SELECT nothing FROM s [WINDOW 5 sec]", "unknown column 'nothing'"),
         ("SELECT v FROM names [WINDOW 5 sec]", "is a table, which has no window"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 
@@ -15,8 +16,8 @@ from sash.runtime.records import catalog_history as histories
 from sash.runtime.records.catalog_history import CatalogHistory, query_change
 from sash.runtime.records.stream_queries import StreamQueries
 
-# A name is registered, or dropped if it is registered; some are of another stream. And one looks, so far back.
-STEPS = st.lists(st.tuples(st.sampled_from("aBcd"), st.integers(0, 9)), max_size=40)
+# A name is registered, or dropped or replaced if it is; some are of another stream. And one looks, so far back.
+STEPS = st.lists(st.tuples(st.sampled_from("aBcd"), st.booleans(), st.integers(0, 9)), max_size=40)
 
 
 def of_s(history: CatalogHistory) -> StreamQueries[RegisteredQuery]:
@@ -24,7 +25,7 @@ def of_s(history: CatalogHistory) -> StreamQueries[RegisteredQuery]:
 
 
 @given(steps=STEPS, every=st.integers(1, 5))
-def test_one_goes_from_version_to_version(steps: list[tuple[str, int]], every: int) -> None:
+def test_one_goes_from_version_to_version(steps: list[tuple[str, bool, int]], every: int) -> None:
     """Forward by the changes, back and over compacted changes by comparing; in the order of registration."""
     whole, asked = CatalogHistory(), [0]
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as directory:
@@ -32,10 +33,13 @@ def test_one_goes_from_version_to_version(steps: list[tuple[str, int]], every: i
         patch.setattr("os.fsync", lambda descriptor: None)
         compacted = CatalogHistory(Path(directory) / "catalog.jsonl", lambda: min(asked[-3:]))
         queries, known = of_s(compacted), dict[str, int]()
-        for name, back in steps:
-            version = whole.version + 1
-            change = query_change(RegisteredQuery(name, "SELECT", "st"[version % 2], serial=version))
-            if name.lower() in whole.queries():
+        for name, stays, back in steps:
+            version, present = whole.version + 1, whole.queries().get(name.lower())
+            query = RegisteredQuery(name, "SELECT", "st"[version % 3 // 2], serial=version)
+            if present is not None:
+                query = replace(query, replaced_since=present.first_serial)
+            change = query_change(query)
+            if present is not None and not stays:
                 change = {"change": "drop query", "name": name}
             for history in (whole, compacted):
                 history.append(change)

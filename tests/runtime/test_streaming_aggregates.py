@@ -119,6 +119,60 @@ def test_holistic_aggregates_of_every_type(spark: Any) -> None:
     session.close()
 
 
+# Of every type; of conditions, whole numbers and numbers. `{c}` is the column.
+_EVERY = [
+    ("ANY_VALUE({c})", "min({c})"),
+    ("FIRST({c})", "min_by({c}, ts)"),
+    ("LAST({c}) IGNORE NULLS", "max_by({c}, ts) FILTER (WHERE {c} IS NOT NULL)"),
+    ("MIN_BY(v, {c})", "(min(struct({c}, v)) FILTER (WHERE {c} IS NOT NULL)).v"),
+    ("MAX_BY({c}, v)", "max(struct(v, {c})).{c}"),
+    ("COUNT({c}) FILTER (WHERE v > 2)", ""),
+    ("COUNT(DISTINCT {c}, v)", ""),
+    ("PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY {c} DESC)", ""),
+]
+_CONDITIONS = ["EVERY({c})", "BOOL_OR({c})", "COUNT_IF({c})"]
+_BITS = ["BIT_AND({c})", "BIT_OR({c})", "BIT_XOR({c})"]
+_NUMBERS = [
+    *("CORR({c}, v)", "COVAR_SAMP({c}, v)", "REGR_SLOPE({c}, v)", "REGR_INTERCEPT(v, {c})", "REGR_R2({c}, v)"),
+    *("REGR_COUNT({c}, v)", "REGR_AVGX({c}, v)", "REGR_SXY({c}, v)", "REGR_SYY({c}, v)", "SKEWNESS({c})"),
+    *("KURTOSIS({c})", "PERCENTILE({c}, 0.3)"),
+]
+
+
+def test_aggregates_of_every_type(spark: Any) -> None:
+    """Answers and their types are those of Spark's own batch SQL; tuples of one group come in several micro-batches."""
+    columns = [f"{text} AS c{i}" for i, text in enumerate(TYPES)]
+    # No two tuples of one time: FIRST and LAST have no ties.
+    frame = spark.range(300).selectExpr(
+        "timestamp_micros(1700000000000000 + id * 10000) AS ts",
+        "id % 3 AS k",
+        "CAST(id * id % 7 AS INT) AS v",
+        *columns,
+    )
+    frame.createOrReplaceTempView("aggregated_types")
+    session = sash.connect(spark=spark, policy="conservative")
+    session.create_stream("s", frame, timestamp="ts")
+    asked: dict[str, str] = {}
+    for i in range(len(TYPES)):
+        some = (
+            _CONDITIONS if i == 5 else [*(_BITS if i in (0, 1) else []), *(_NUMBERS if i in (0, 1, 2, 3, 10) else [])]
+        )
+        # PERCENTILE_DISC of Spark takes numbers alone.
+        every = _EVERY if i in (0, 1, 2, 3, 10) else _EVERY[:-1]
+        pairs = [(text.format(c=f"c{i}"), (theirs or text).format(c=f"c{i}")) for text, theirs in every]
+        pairs += [(text.format(c=f"c{i}"), text.format(c=f"c{i}")) for text in some]
+        ours, theirs = (", ".join(f"{pair[side]} AS a{j}" for j, pair in enumerate(pairs)) for side in (0, 1))
+        session.register(f"SELECT k, {ours} FROM s [WINDOW 10 sec SLIDE 1 sec] GROUP BY k", f"q{i}")
+        asked[f"q{i}"] = f"SELECT k, {theirs} FROM aggregated_types GROUP BY k"
+    session.run()
+    for name, text in asked.items():
+        answer, theirs = session.queries[name].latest(), spark.sql(text).toArrow()
+        assert answer is not None
+        assert [str(field.type) for field in answer.table.schema] == [str(field.type) for field in theirs.schema], text
+        assert same_rows(answer.table.to_pylist(), theirs.to_pylist()), (text, answer.table.to_pylist(), theirs)
+    session.close()
+
+
 def _counts(keys: str) -> str:
     """How often there is a value, for all columns at once: `absent3` is 0 where a row is about column 3."""
     columns = ", ".join(f"c{i}, grouping(c{i}) AS absent{i}" for i in range(len(TYPES)))

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from sash.core.errors import SashError
 from sash.core.time import SECOND, to_micros
-from sash.panes.substreams import CollectiveIndex
+from sash.panes.substreams.collective import Levels
 from sash.runtime.answers.answer import Answer
+from sash.runtime.explaining.explain import explain, tried
 from sash.runtime.periodic import group_filters
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.settings import Settings
@@ -105,7 +106,7 @@ def test_approximate_answers_are_supersets_within_their_bound(function: str, p: 
     feed.runtime.synchronise(compiled({"rough": f"{select} APPROX {function} > {v}"}, stream()))
     answers = [answer for part in parts for answer in feed.push(part)]
     exact = f"{select} {function} > {v}"
-    epsilon, wider = CollectiveIndex.epsilon(p), 0
+    epsilon, wider = Levels(p).epsilon, 0
     for answer in answers:
         truth = recompute(exact, pa.concat_tables(parts), to_micros(answer.as_of), 7 * SECOND)
         found = {row["k"]: row["a"] for row in answer.table.to_pylist()}
@@ -178,3 +179,69 @@ def test_an_index_begins_anew_when_the_negative_sum_has_left_the_windows() -> No
     (index,) = group.choices.filters.filter_indexes.values()
     assert index.failure is None
     check(texts, {"q": 5}, parts, answers)
+
+
+WINDOW = "SELECT k, COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 1 sec]"
+ROUGH = "GROUP BY k HAVING APPROX COUNT(*) > 3"
+UNDER = {
+    "tens": f"{WINDOW} WHERE v = 1 GROUP BY k",
+    "twenties": f"{WINDOW} WHERE v = 2 GROUP BY k",
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "told"),
+    [
+        ({}, f"{WINDOW} {ROUGH}", "Substream filter: CI-COUNT on COUNT(*), for this query alone; its superset"),
+        (
+            {"precise": f"{WINDOW} GROUP BY k HAVING COUNT(*) > 7"},
+            f"{WINDOW} {ROUGH}",
+            "Substream filter: CI-COUNT on COUNT(*), shared with precise; its superset",
+        ),
+        (UNDER, f"{WINDOW} WHERE v IN (1, 2) {ROUGH}", "Having: evaluated for every group; its values are combined"),
+        (
+            {"wide": f"{WINDOW} WHERE v IN (1, 2) {ROUGH}", **UNDER},
+            f"{WINDOW} WHERE v IN (1, 2) GROUP BY k HAVING COUNT(*) > 5",
+            "Substream filter: CI-COUNT on COUNT(*) where ",
+        ),
+        (
+            {"plain": f"{WINDOW} GROUP BY k"},
+            f"{WINDOW.replace('5 sec', '9 min')} {ROUGH}",
+            "Having: evaluated for every group; the exact values of",
+        ),
+    ],
+)
+def test_explain_tells_which_queries_an_index_answers(
+    before: dict[str, str], text: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before its registration and after it, as the runtime then does."""
+    monkeypatch.setattr(group_filters, "MOST_NUMBERS", 10_000)
+    feed = Feed(stream(), Settings("conservative", share_predicates="always"))
+    *others, query = compiled({**before, "q": text}, stream())
+    feed.runtime.synchronise(others)
+    for part in trades(8, 60, 9):
+        feed.push(part)
+    wished = explain(query, tried(feed.runtime, others, query))
+    feed.runtime.synchronise([*others, query])
+    (group,) = feed.runtime.groups.values()
+    (line,) = (line for line in wished.splitlines() if line.startswith(("Substream filter", "Having")))
+    assert line.startswith(told)
+    assert line in explain(query, tried(feed.runtime, [*others, query], query)).splitlines()
+    served = {name for names in group.choices.filters.indexes.values() for name in names}
+    assert ("q" in served) is line.startswith("Substream filter")
+
+
+def test_explain_tells_that_an_index_spares_too_little() -> None:
+    feed = Feed(stream())
+    queries = compiled({"q": text("COUNT(*) > 0", 5)}, stream())
+    feed.runtime.synchronise(queries)
+    told: list[str] = []
+    for part in trades(60, 40, 4):
+        feed.push(part)
+        told += explain(queries[0], tried(feed.runtime, queries, queries[0])).splitlines()
+    having = [line.partition("; ")[2] for line in told if line.startswith(("Substream filter", "Having"))]
+    assert list(dict.fromkeys(having)) == [
+        "an index on COUNT(*) where v >= 0 OR v IS NULL does not pay yet (1 of 1 queries, 1 of 4 groups so far)",
+        "the groups it finds are tested exactly",
+        "the index on COUNT(*) where v >= 0 OR v IS NULL spares too few groups",
+    ]

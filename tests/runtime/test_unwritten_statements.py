@@ -29,6 +29,10 @@ BEFORE = {
     "CREATE INDEX ON s (k)": [],
     "CREATE ARCHIVE old FROM s KEY k LIFETIME UP TO 1 min UPDATE EVERY 10 sec": [],
     f"REGISTER QUERY more AS {WINDOWS}": [],
+    f"REGISTER OR REPLACE QUERY q AS {WINDOWS} PRIORITY 1": [],
+    "ALTER QUERY q SET (PRIORITY 1)": [],
+    "PAUSE QUERY q": [],
+    "RESUME QUERY q": ["PAUSE QUERY q"],
     "INSERT INTO t VALUES (1, 'one')": ["CREATE TABLE t (k INT, name STRING, PRIMARY KEY (k))"],
 }
 
@@ -62,6 +66,7 @@ def known(session: SparklessSession, checkpoint: Path) -> dict[str, Any]:
             [each.name for each in some]
             for some in (catalog.streams, catalog.queries, catalog.tables, catalog.archives)
         ],
+        "queries": [(query, session.queries[query.name].is_paused) for query in catalog.queries],
         "indexes": list(catalog.indexes),
         "made": [window.indexes is not None and len(window.indexes) for window in kept if window is not None],
         "history": CatalogHistory(checkpoint / "catalog.jsonl").changes,

@@ -264,7 +264,7 @@ def test_a_restart_asks_for_the_functions_first(tmp_path: Path) -> None:
             after.declare(stream())
         create_geomean(after)
         after.declare(stream())
-        after._epochs["s"] = 1
+        after.epochs["s"] = 1
         after.push("s", tuples((6, 0, 4), (7, 1, 9), (11, 0, 3)))
         answers = [row["g"] for row in after.queries["q"].latest().table.to_pylist()]
         assert answers == pytest.approx([64 ** (1 / 3), 9.0])

@@ -176,6 +176,15 @@ def test_the_server_stops(serve: Serve, session: SparklessSession) -> None:
 # -- Arrow ---------------------------------------------------------------------------------------------
 
 
+def test_an_arrow_stream_ends_with_its_columns(serve: Serve, session: SparklessSession) -> None:
+    client = serve()
+    with client.stream("GET", f"{PATH}?last=5", headers={"Accept": ARROW}) as response:
+        session.register("SELECT COUNT(*) AS n FROM s [WINDOW 10 sec SLIDE 5 sec]", "totals", replace=True)
+        session.push("s", tuples((16, 0, 16), (21, 0, 16)))
+        with pa.ipc.open_stream(b"".join(response.iter_bytes())) as reader:
+            assert reader.schema.names == ["as_of", "k", "total"] and reader.read_all().num_rows == 4
+
+
 def test_answers_as_an_arrow_stream(serve: Serve, session: SparklessSession) -> None:
     client = serve()
     with client.stream("GET", f"{PATH}?last=5", headers={"Accept": ARROW}) as response:

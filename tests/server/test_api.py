@@ -47,6 +47,24 @@ def test_a_query_is_registered_answers_and_is_dropped(client: TestClient, sessio
     assert "largest" not in session.queries
 
 
+def test_a_query_is_replaced_paused_and_resumed(browse, session: SparklessSession) -> None:
+    client = browse(ServerSettings(max_queries=1))
+    new = {"name": "totals", "text": TOTALS.replace("SUM", "MAX")}
+    assert client.post("/api/queries", json=new).status_code == 429
+    assert client.post("/api/queries", json={**new, "name": "other", "replace": True}).status_code == 429
+    made = client.post("/api/queries", json={**new, "replace": True})
+    assert made.status_code == 201 and made.json()["text"] == new["text"] and made.json()["answers"] == 2
+    paused = client.post("/api/queries/totals/pause")
+    assert paused.status_code == 200 and paused.json()["state"] == "paused"
+    session.push("s", tuples((16, 0, 16), (18, 0, 18), (21, 0, 21)))
+    assert client.get("/api/queries/totals").json()["answers"] == 2
+    assert client.post("/api/queries/totals/resume").json()["state"] == "registered"
+    session.push("s", tuples((26, 0, 3)))
+    (answer,) = client.get("/api/queries/totals/answers").json()
+    assert moment(answer["as_of"]) == to_datetime(at(25)) and answer["rows"] == [{"k": 0, "total": 21}]
+    assert client.post("/api/queries/nobody/pause").status_code == 404
+
+
 def test_what_is_said_about_names_is_true(client: TestClient, session: SparklessSession) -> None:
     said = client.get("/openapi.json").json()["components"]["schemas"]["NewQuery"]["properties"]["name"]["description"]
     assert said == "Letters, digits, `_`, `.` and `-`, with a letter or `_` first."
@@ -65,6 +83,7 @@ def test_what_is_said_about_names_is_true(client: TestClient, session: Sparkless
         ({"name": "no name"}, 422, "name: "),
         ({"name": "x", "colour": "red"}, 422, "colour: "),
         ({"name": "x", "lifetime": "soon"}, 400, "lifetime: "),
+        ({"name": "x", "keep": "soon"}, 400, "keep: "),
         ({"name": "x", "text": "DROP QUERY totals"}, 400, "expected a SELECT"),
         ({"name": "x", "text": "SELECT 1; DROP QUERY totals"}, 400, "expected one statement"),
         ({"name": "x", "text": "REGISTER QUERY x AS " + TOTALS}, 400, "expected a SELECT"),

@@ -33,6 +33,8 @@ OPERATIONS = [
     ("POST", "/api/queries"),
     ("GET", "/api/queries/{name}"),
     ("DELETE", "/api/queries/{name}"),
+    ("POST", "/api/queries/{name}/pause"),
+    ("POST", "/api/queries/{name}/resume"),
     ("GET", "/api/queries/{name}/answers"),
     ("GET", "/api/queries/{name}/view"),
     ("POST", "/api/query"),

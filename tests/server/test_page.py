@@ -224,7 +224,7 @@ def test_an_empty_text_has_no_marks() -> None:
 
 
 def test_a_plain_select_needs_a_name() -> None:
-    service: Any = SimpleNamespace(check_room=lambda: None)
+    service: Any = SimpleNamespace(check_room=lambda replaced: None)
     with pytest.raises(SashError, match="give the query a name, or write REGISTER QUERY"):
         editor.register(service, "SELECT COUNT(*) AS n FROM s [WINDOW 1 min SLIDE 1 sec]", " ")
 

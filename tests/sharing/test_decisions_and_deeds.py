@@ -18,6 +18,7 @@ from sash.runtime.continuous.continuous_queries import unmeasured
 from sash.runtime.continuous.join_group import JoinGroup
 from sash.runtime.explaining.explain_continuous import explain_continuous
 from sash.runtime.periodic.stream_runtime import StreamRuntime
+from sash.runtime.route import route_plan
 from sash.sql import Explain, bind, parse, plan_changes
 from tests.runtime.test_join_group import SEC, Tuples, begins, catalog, epochs, query_of
 from tests.support.sparkless_session import SparklessSession, tuples
@@ -321,7 +322,7 @@ def test_explain_of_a_join_names_the_rules() -> None:
     statement = parse(f"EXPLAIN {JOINS['equal']}")
     assert isinstance(statement, Explain)
     known = catalog()
-    decision = unmeasured(plan_changes(bind(statement.select, known)), "auto")
+    decision = unmeasured(route_plan(plan_changes(bind(statement.select, known))))
     shown, place = explain_continuous(decision), decision.group and decision.group.place_of(query_of(JOINS["equal"]))
     assert place is not None
     rule = "(CS5)" if place.part.kind == "basic" else "(CS4)"

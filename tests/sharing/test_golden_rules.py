@@ -23,13 +23,13 @@ from sash.sharing.rules import (
     Kind,
     QueryDescription,
     SynopsisDescription,
-    effective_period,
+    combine_predicates,
     may_compute_together,
     may_share_state,
+    relevant_synopses,
     shares_output,
     together_key,
 )
-from sash.sharing.state_rules import combination, relevant_synopses
 from tests.sharing.golden_descriptions import EXAMPLES, expected, inputs, own_synopsis, query, synopsis, where, yes_no
 from tests.sharing.test_covers import is_cover, is_disjoint_cover, is_subcover, is_supercover
 
@@ -104,6 +104,12 @@ def cover_row(asked: dict[str, QueryDescription], case: dict[str, Any]) -> dict[
     return {**row, "combine": how and ("add" if " + " in how else how.partition("(")[0])}
 
 
+def combination(new: QueryDescription, others: list[SynopsisDescription]) -> str | None:
+    """`Q1 + Q2`, `Q3 - Q2`, `max(Q4, Q5)`; None where other synopses do not give the answer."""
+    decision = combine_predicates(new, others)
+    return decision.reason.removeprefix("the answer is ") if decision.allowed else None
+
+
 def subtraction() -> None:
     asked = queries_of("cover.subtraction")
     cases = inputs("cover.subtraction")["cases"]
@@ -174,8 +180,9 @@ def output() -> None:
     cases = [query(case) for case in inputs("CS8")["cases"]]
     decisions = [shares_output(registered, new) for new in cases]
     assert yes_no(decision.allowed for decision in decisions) == expected("CS8")["share_output"]
-    assert [effective_period(registered, new) // SECOND for new in cases] == expected("CS8")["effective_period"]
-    alone = [effective_period(None, new) // SECOND for new in cases]
+    both = [registered.slide if decision.allowed else new.slide for new, decision in zip(cases, decisions, strict=True)]
+    assert [slide // SECOND for slide in both] == expected("CS8")["effective_period"]
+    alone = [new.slide // SECOND for new in cases]
     assert alone == expected("CS8")["period_after_registered_query_expires"]
 
 

@@ -17,7 +17,6 @@ from sash.sharing.rules import (
     QueryDescription,
     Rule,
     SynopsisDescription,
-    effective_period,
     may_compute_together,
     may_share_state,
     shares_output,
@@ -195,6 +194,5 @@ def test_without_rules_nothing_is_shared() -> None:
 def test_an_output_is_shared_by_an_equal_query_with_an_equal_period() -> None:
     twin = replace(QUERY, id="twin")
     assert shares_output(QUERY, twin) == Decision("CS8", True, "q is the same query and computed every 2 sec")
-    assert effective_period(QUERY, twin) == effective_period(None, twin) == 2 * SECOND
     faster = shares_output(QUERY, replace(twin, slide=SECOND))
     assert faster == Decision("CS8", False, "q is computed every 2 sec, twin is due every 1 sec")

@@ -39,6 +39,7 @@ BY_SUM = [
     "SELECT k, SUM(v) AS t FROM s {w} GROUP BY k",
     "SELECT k, AVG(v) AS m FROM s {w} GROUP BY k",
 ]
+BY_COUNTERS = "SELECT COUNT_MIN(v, 3) AS n FROM s {w}"
 BY_VALUE = [
     "SELECT MEDIAN(v) AS m FROM s {w}",
     "SELECT COUNT(DISTINCT v) AS d FROM s {w}",
@@ -46,7 +47,7 @@ BY_VALUE = [
     "SELECT TOP(5, v) FROM s {w}",
     "SELECT QUANTILE(v, 0.1) AS q, QUANTILE_CONT(v, 0.9) AS c, MODE(v) AS m FROM s {w}",
     "SELECT FREQUENT(2, v) FROM s {w}",
-    "SELECT COUNT_MIN(v, 3) AS n FROM s {w}",
+    "SELECT MODE(v) AS m, COUNT_MIN(v, 3) AS n FROM s {w}",
     "SELECT v, COUNT(*) AS n FROM s {w} GROUP BY v",
 ]
 
@@ -82,6 +83,34 @@ def test_frequent_alone_needs_no_more_than_lists() -> None:
 def test_frequent_reads_counts_that_are_kept_for_another_as_far_back(longest: str, listed: int) -> None:
     found = tables("SELECT FREQUENT(2, v) FROM s {w}", f"SELECT TOP(2, v) FROM s [WINDOW {longest} SLIDE 10 sec]")
     assert [table.name.lists is not None for table in found] == [False, *[True] * listed]
+
+
+def test_count_min_alone_needs_no_more_than_counters() -> None:
+    (table,) = tables("SELECT COUNT_MIN(v, 3) AS n FROM s {w}", "SELECT COUNT_MIN(v, 4) AS n FROM s {w}")
+    assert contents(table) == ("(20000 counters of v)", ["rows()"])
+    (table,) = tables("SELECT COUNT_MIN(v, 3) AS n FROM s [PARTITION BY k ROWS 5 SLIDE 5]")
+    assert contents(table) == ("(v) in rows per k", ["rows()"])
+
+
+@pytest.mark.parametrize(
+    ("other", "counters"),
+    [
+        ("SELECT MEDIAN(v) AS m FROM s {w}", False),
+        ("SELECT TOP(1, v) FROM s [UNBOUNDED SLIDE 10 sec]", False),
+        ("SELECT MEDIAN(v) AS m FROM s [WINDOW 10 sec SLIDE 10 sec]", True),
+        ("SELECT MEDIAN(v) AS m FROM s {w} WHERE k > 1", True),
+        ("SELECT MEDIAN(w) AS m FROM s {w}", True),
+        ("SELECT FREQUENT(2, v) FROM s {w}", True),
+        ("SELECT COUNT_MIN(v, 4) AS m FROM s {w}", True),
+    ],
+)
+def test_count_min_reads_counts_that_are_kept_for_another_as_far_back(other: str, counters: bool) -> None:
+    mine, theirs = compiled({"q": BY_COUNTERS.format(w=WINDOW), "o": other.format(w=WINDOW)}, stream())
+    assert mine.counters and mine.beside(lambda: [theirs]).counters == counters
+    feed = Feed(stream())
+    feed.runtime.synchronise([mine.beside(lambda: [theirs]), theirs])
+    labels = [table.label for table in feed.runtime.tables()]
+    assert any("counters of v" in label for label in labels) == counters
 
 
 def test_keys_have_no_order() -> None:
@@ -271,6 +300,14 @@ def test_explain_says_what_the_query_insists_on(tmp_path: Path, kind: str) -> No
     assert line(found["q"], "Synopsis").startswith(f"Synopsis: {kind.lower()}")
 
 
+def test_explain_says_that_another_query_needs_the_synopsis_that_answers(tmp_path: Path) -> None:
+    text = "SELECT k, MAX(v) AS t FROM s [WINDOW 5 sec SLIDE 1 sec] GROUP BY k"
+    found = explained(tmp_path, wished=f"{text} SYNOPSIS INTERVAL", other=f"{text} HAVING MAX(v) > 1")
+    assert line(found["wished"], "because") == "because the query asks for it"
+    assert line(found["other"], "Synopsis").startswith("Synopsis: interval")
+    assert line(found["other"], "because") == "because another query or a substream filter needs it"
+
+
 def test_explain_of_an_unbounded_window_speaks_of_its_own_synopsis(tmp_path: Path) -> None:
     """Beside long windows that are looked up, an unbounded one is still put together from the panes."""
     found = explained(
@@ -304,7 +341,7 @@ def test_explain_says_which_rules_decided_and_why(tmp_path: Path) -> None:
         longer="SELECT SUM(v) AS t FROM s [WINDOW 20 sec SLIDE 5 sec] WHERE k = 1",
         slower="SELECT SUM(v) AS t FROM s [WINDOW 10 sec SLIDE 15 sec] WHERE k = 1",
     )
-    assert line(found["ones"], "state of SUM") == "state of SUM of v: not shared: nobody keeps its data yet"
+    assert line(found["ones"], "state of SUM") == "state of SUM of v: not shared: no query before it keeps its data"
     assert line(found["both"], "rows where").endswith(
         "not stored, combined as (k = 1) + (k = 2) (SS4): "
         "values per pane and group: 2 read in addition, 1e+03 written for its own synopsis"

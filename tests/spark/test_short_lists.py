@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sash.panes.cluster_panes import SPAN, key_name, stored_rows, stored_schema, synopsis_of, value_name
+from sash.panes.cluster_panes import key_name, stored_rows, stored_schema, synopsis_of, value_name
 from sash.panes.list_panes import ListPanes
+from sash.panes.pane_store import SPAN
 from sash.panes.partials import Partial
 from sash.panes.readings import ShortLists, TableName
 from sash.plan.expressions import RowExpression

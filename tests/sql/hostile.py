@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from sash.catalog import Catalog, RegisteredQuery, Route, Stream
 from sash.core.errors import CqlError, SashError
-from sash.plan.continuous import AUTO, EXECUTIONS, Node, streams_of
+from sash.plan.continuous import EXECUTIONS, Node, streams_of
+from sash.runtime.answers.change_view import ChangeView
 from sash.runtime.commands.archive_commands import declared_archive
 from sash.runtime.commands.declare import declared_stream
 from sash.runtime.commands.index_commands import IndexCommands
@@ -23,10 +25,11 @@ from sash.runtime.explaining.explain_continuous import explain_continuous
 from sash.runtime.explaining.explain_stored import explain_rows
 from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.records.catalog_history import CatalogHistory
-from sash.runtime.route import is_continuous, question_of
+from sash.runtime.route import is_continuous, question_of, result_of, route_plan
 from sash.runtime.settings import Settings
-from sash.runtime.stored.stored_window import KeptWindow
+from sash.runtime.stored.stored_window import StoredWindow
 from sash.sql import (
+    AlterQuery,
     CreateArchive,
     CreateIndex,
     CreateStream,
@@ -40,6 +43,7 @@ from sash.sql import (
     Statement,
     StoredQuestion,
     Update,
+    altered,
     bind,
     bind_change,
     bind_stored,
@@ -138,13 +142,16 @@ def _actions(statement: Statement, catalog: Catalog) -> Iterator[Callable[[], ob
     if isinstance(statement, SelectStatement | RegisterQuery | Explain):
         yield from _bindings(statement.select, catalog)
     if isinstance(statement, Explain):
-        yield lambda: explain_continuous(unmeasured(plan_changes(bind(statement.select, catalog)), AUTO))
+        yield lambda: explain_continuous(unmeasured(route_plan(plan_changes(bind(statement.select, catalog)))))
         yield lambda: _explained_question(statement.select, catalog)
         yield lambda: _explained(statement.select, catalog)
     if isinstance(statement, RegisterQuery):
         query = RegisteredQuery(statement.name, statement.text, "", synopsis=statement.synopsis)
         yield lambda: compile_query(query, catalog)
         yield lambda: compile_panes(bind(statement.select, catalog), statement.name, synopsis=statement.synopsis)
+    if isinstance(statement, AlterQuery):
+        for query in catalog.queries:
+            yield partial(_altered, statement, query, catalog)
     if isinstance(statement, Insert | Update | Delete):
         yield lambda: bind_change(statement, catalog)
     if isinstance(statement, CreateStream) and statement.schema is not None:
@@ -154,6 +161,10 @@ def _actions(statement: Statement, catalog: Catalog) -> Iterator[Callable[[], ob
         yield lambda: declared_archive(statement, catalog, partial(_plan_of, catalog))
     if isinstance(statement, CreateIndex | DropIndex):
         yield lambda: _index(statement, catalog)
+
+
+def _altered(statement: AlterQuery, query: RegisteredQuery, catalog: Catalog) -> None:
+    bind(as_select(altered(as_select(query.text), statement.edits, statement.script)), catalog)
 
 
 def _bindings(select: Select, catalog: Catalog) -> Iterator[Callable[[], object]]:
@@ -170,7 +181,7 @@ def _bindings(select: Select, catalog: Catalog) -> Iterator[Callable[[], object]
     yield lambda: bind_stored(select, catalog)
     yield lambda: question_of(select, catalog)
     for execution in EXECUTIONS if is_kept_up_to_date else ():
-        yield partial(unmeasured, plan_changes(bind(select, catalog)), execution)
+        yield partial(unmeasured, route_plan(plan_changes(bind(select, catalog)), execution))
 
 
 def _explained_question(select: Select, catalog: Catalog) -> str:
@@ -184,15 +195,27 @@ def _explained(select: Select, catalog: Catalog) -> str:
 
 
 def _index(statement: CreateIndex | DropIndex, catalog: Catalog) -> None:
-    """Over an empty window, and away with it."""
+    """Over an empty window or result, and away with it."""
     shared = SessionParts(catalog, CatalogHistory(), None, streams=cast(Any, _Windows(catalog)))
+    commands = IndexCommands(shared, cast(Any, _Plans(catalog)))
     try:
         if isinstance(statement, CreateIndex):
-            IndexCommands(shared).create(statement)
+            commands.create(statement)
         else:
-            IndexCommands(shared).drop(statement)
+            commands.drop(statement)
     finally:
         catalog.indexes.clear()
+
+
+@dataclass(frozen=True)
+class _Plans:
+    """Plans of which nothing is known but an empty view."""
+
+    catalog: Catalog
+
+    def attach(self, query: RegisteredQuery) -> Any:
+        view = ChangeView(result_of(query, self.catalog).schema)
+        return SimpleNamespace(index_values=lambda index: len(view.index(index).directory), drop_index=view.release)
 
 
 class _Windows(dict[str, Any]):
@@ -204,4 +227,4 @@ class _Windows(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         stream: Stream = self._catalog.stream(name)
-        return SimpleNamespace(kept=KeptWindow(stream))
+        return SimpleNamespace(kept=StoredWindow(stream))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sash.core.errors import NotSupportedError
 from sash.plan.expressions import Field, RowExpression
-from sash.plan.nodes import Aggregate, AggregateCall, Having, Output, Parameter
+from sash.plan.nodes import Aggregate, AggregateCall, Having, Output, Parameter, WindowFilter
 from tests.sql.examples import check_error, described, find, plan
 
 TYPES = {
@@ -38,6 +38,10 @@ CALLS: list[tuple[str, str, str, pa.DataType, tuple[Parameter, ...]]] = [
     ("APPROX_COUNT_DISTINCT(protocol)", "approx_count_distinct", "protocol", pa.int64(), ()),
     ("APPROX_QUANTILE(src, 0.9)", "approx_quantile", "src", pa.float64(), P90),
     ("COUNT_MIN(src, 5)", "count_min", "src", pa.int64(), (5,)),
+    ("BOOL_AND(ok)", "bool_and", "ok", pa.bool_(), ()),
+    ("ANY_VALUE(day)", "any_value", "day", pa.date32(), ()),
+    ("BIT_XOR(src)", "bit_xor", "src", pa.int32(), ()),
+    ("SKEWNESS(price)", "skewness", "price", pa.float64(), ()),
 ]
 
 
@@ -48,6 +52,77 @@ def test_calls(text: str, function: str, column: str, type: pa.DataType, paramet
     bound = plan(f"SELECT {text.lower()} AS x FROM packets W")
     assert isinstance(bound.input, Aggregate) and bound.input.calls == (expected,)
     assert bound.outputs == (Output("x", Field(text, type)),)
+
+
+_KEYED = "CASE WHEN ({0}) IS NOT NULL THEN named_struct('_0', {0}, '_1', {1}) END"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "argument", "type"),
+    [
+        ("MIN_BY(ok, src)", "MIN_BY(ok, src)", _KEYED.format("src", "ok"), pa.bool_()),
+        ("FIRST(price)", "FIRST(price)", _KEYED.format("ts", "price"), TYPES["price"]),
+        ("LAST_VALUE(price, false)", "LAST(price)", _KEYED.format("ts", "price"), TYPES["price"]),
+        ("FIRST(src) RESPECT NULLS", "FIRST(src)", _KEYED.format("ts", "src"), TYPES["src"]),
+    ],
+)
+def test_pairs(text: str, name: str, argument: str, type: pa.DataType) -> None:
+    (call,) = find(f"SELECT {text} FROM packets W", Aggregate).calls
+    assert (call.name, call.type, call.condition) == (name, type, None)
+    assert call.argument is not None and call.argument.sql == argument
+
+
+@pytest.mark.parametrize(
+    ("text", "function", "condition", "where"),
+    [
+        ("SUM(src) FILTER (WHERE ok AND src > 2)", "sum", "ok AND src > 2", "port > 1 AND ok AND src > 2"),
+        ("COUNT_IF(ok)", "count", "ok", "port > 1 AND ok"),
+        ("COUNT_IF(ok) FILTER (WHERE src > 2)", "count", "ok AND src > 2", "port > 1 AND ok AND src > 2"),
+        ("MEDIAN(src) FILTER (WHERE ok)", "median", "ok", "port > 1 AND ok"),
+        ("LAST(src) IGNORE NULLS", "last", "src IS NOT NULL", "port > 1 AND src IS NOT NULL"),
+        ("FIRST(src, true)", "first", "src IS NOT NULL", "port > 1 AND src IS NOT NULL"),
+    ],
+)
+def test_a_filter_is_a_part_of_the_predicate(text: str, function: str, condition: str, where: str) -> None:
+    """An aggregate with FILTER shares with a query that has the condition in WHERE."""
+    (call,) = find(f"SELECT {text} AS n FROM packets W WHERE port > 1", Aggregate).calls
+    assert call.function == function and call.condition is not None and call.condition.sql == condition
+    written = find(f"SELECT COUNT(*) FROM packets W WHERE {where}", WindowFilter)
+    assert call.filtered == written.predicate and call.filtered.terms == written.predicate.terms
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("COUNT_IF(«src»)", "COUNT_IF needs a condition, but 'src' is INT"),
+        ("BOOL_OR(«src»)", "BOOL_OR needs a condition, but 'src' is INT"),
+        ("BIT_AND(«ratio»)", "BIT_AND needs a whole number, but 'ratio' is DOUBLE"),
+        ("CORR(src, «protocol»)", "CORR needs a number, but 'protocol' is STRING"),
+        ("«CORR»(src)", "CORR takes 2 arguments, got 1"),
+        ("«MIN_BY»(src)", "MIN_BY takes 2 arguments, got 1"),
+        ("FIRST(src, «1»)", "FIRST takes TRUE or FALSE as its second argument: FIRST(x) IGNORE NULLS"),
+        ("«MAX»(src) IGNORE NULLS", "IGNORE NULLS stands behind FIRST(x) and LAST(x)"),
+        ("SUM(src) FILTER (WHERE «src»)", "FILTER needs a condition"),
+        ("SUM(src) FILTER (WHERE «MAX»(src) > 1)", "cannot stand inside FILTER (WHERE ..); HAVING tests aggregates"),
+        ("«UPPER»(protocol) FILTER (WHERE ok)", "FILTER stands behind an aggregate, and UPPER(protocol) is none"),
+        ("«PERCENTILE_CONT»(src, 0.5)", "write PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x)"),
+        ("PERCENTILE_DISC(«50») WITHIN GROUP (ORDER BY src)", "a constant from 0 to 1, got 50; 50 percent is 0.5"),
+    ],
+)
+def test_bad_arguments(text: str, reason: str) -> None:
+    check_error(f"SELECT {text} FROM packets W", reason)
+
+
+def test_percentiles() -> None:
+    bound = plan(
+        "SELECT PERCENTILE(src, 0.9), PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY src DESC),"
+        " PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY src DESC) FROM packets W"
+    )
+    assert [str(output.expression) for output in bound.outputs] == [
+        "QUANTILE_CONT(src, 0.9)",
+        "QUANTILE_CONT(src, 0.1)",
+        "PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY src DESC)",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -189,16 +264,32 @@ ERRORS = [
     ("SELECT COUNT(*) FROM packets W WHERE «MEDIAN»(src) > 1", "the aggregate MEDIAN cannot stand in WHERE"),
     ("SELECT «MEDIAM»(src) FROM packets W", "did you mean 'MEDIAN'?"),
     ("SELECT «COUNT_DISTINCT»(src) FROM packets W", "unknown function"),
+    ("SELECT «PERCENTILE»(length) FROM packets W", "PERCENTILE takes 2 arguments, got 1"),
+    ("SELECT «MEAN»(length, 2) FROM packets W", "MEAN takes 1 argument, got 2"),
+    ("SELECT APPROX_PERCENTILE(length, «5») FROM packets W", "APPROX_PERCENTILE needs a constant from 0 to 1, got 5"),
     ("SELECT COUNT(*) FROM packets W «WITH BOUNDS»", "needs a column that is one approximate aggregate"),
     ("SELECT APPROX_COUNT_DISTINCT(src) + 1 FROM packets W «WITH BOUNDS»", "one approximate aggregate"),
     ("SELECT ok AS n_lower, APPROX_COUNT_DISTINCT(src) AS «n» FROM packets W GROUP BY ok WITH BOUNDS", "'n_lower'"),
 ]
+
+
+@pytest.mark.parametrize("name", ["APPROX_PERCENTILE", "PERCENTILE_APPROX"])
+def test_the_approximate_percentile_of_spark(name: str) -> None:
+    ours = described("SELECT APPROX_QUANTILE(src, 0.5) AS q FROM packets W")
+    assert described(f"SELECT {name}(src, 0.5) AS q FROM packets W") == ours
+
+
 LATER = [
+    ("SELECT PERCENTILE(length, 0.5, «2») FROM packets W", "the third argument of PERCENTILE, how often"),
+    (
+        "SELECT APPROX_PERCENTILE(length, 0.5, «100») FROM packets W",
+        "of APPROX_PERCENTILE, its accuracy",
+    ),
     ("SELECT MODE(«tags») FROM packets W", "MODE of ARRAY<STRING>"),
     ("SELECT COUNT(DISTINCT «tags») FROM packets W", "COUNT(DISTINCT ..) of ARRAY<STRING>"),
-    ("SELECT «COUNT»(DISTINCT *) FROM packets W", "COUNT(DISTINCT ..) of several columns"),
+    ("SELECT «COUNT»(DISTINCT *) FROM packets W", "COUNT(DISTINCT *); name the columns"),
     ("SELECT «AVG»(DISTINCT src) FROM packets W", "AVG(DISTINCT ..)"),
-    ("SELECT «APPROX_PERCENTILE»(src, 0.5) FROM packets W", "APPROX_QUANTILE comes near"),
+    ("SELECT «APPROX_TOP_K»(src) FROM packets W", "APPROX_TOP comes near"),
 ]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from sash.core.errors import CqlError
 from sash.core.time import SECOND
-from sash.sql import AlterArchive, CreateArchive, DropArchive, Partitioning, ShowArchives, parse
+from sash.sql import AlterArchive, CreateArchive, Drop, Partitioning, Show, parse
 
 MINUTE = 60 * SECOND
 CALLS = "CREATE ARCHIVE calls FROM recent_calls KEY customer LIFETIME UP TO 16 min UPDATE EVERY 2 min"
@@ -47,8 +47,8 @@ def test_alter_drop_and_show() -> None:
     altered = parse("ALTER ARCHIVE calls PARTITION 2 x 3 NOREBUILD")
     assert isinstance(altered, AlterArchive)
     assert altered.partitioning == Partitioning(2, 3, rebuild=False)
-    assert parse("DROP ARCHIVE calls") == DropArchive("calls")
-    assert parse("SHOW ARCHIVES") == ShowArchives()
+    assert parse("DROP ARCHIVE calls") == Drop("archive", "calls")
+    assert parse("SHOW ARCHIVES") == Show("archives")
 
 
 @pytest.mark.parametrize(

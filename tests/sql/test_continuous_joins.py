@@ -296,7 +296,6 @@ ERRORS = [
     ("SELECT a.src, «b.src» FROM packets [NOW] a, packets [NOW] b WHERE a.src = b.src", "are named 'src' and 'src'"),
     ("SELECT a.src FROM packets [NOW] a, trades [NOW] «A» WHERE a.src = 1", "'A' stands twice in FROM"),
     ("SELECT src FROM packets [NOW], «packets» [NOW]", "'packets' stands twice in FROM"),
-    ("SELECT src FROM «(»SELECT src FROM packets [NOW])", "a sub-query needs an alias: (SELECT ..) a"),
     (
         "SELECT a.src FROM packets [NOW] a JOIN packets [NOW] b ON a.src = «SUM»(b.src)",
         "cannot stand in ON",

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from sash.core.errors import CqlError
-from sash.plan.continuous import AUTO
 from sash.runtime.compiler import as_select
 from sash.runtime.continuous.continuous_queries import unmeasured
+from sash.runtime.route import route_plan
 from sash.sql import SCRIPTS, SelectStatement, Statement, bind, parse, parse_script, plan_changes
 from sash.sql.reading.limits import (
     LONGEST_INTERVAL,
@@ -167,7 +167,7 @@ def test_as_many_windows_as_may_be_are_planned() -> None:
         " UNION ".join(["SELECT src FROM packets [RANGE 1 min]"] * MOST_READ),
         not_in(4),
     ):
-        decided = unmeasured(plan_changes(bind(as_select(text), EVERYTHING)), AUTO)
+        decided = unmeasured(route_plan(plan_changes(bind(as_select(text), EVERYTHING))))
         assert decided.choice.plan.schema.names == ["src"]
 
 

@@ -26,7 +26,8 @@ from sash.sql import (
 )
 from sash.sql.binding import stored as stored_questions
 from sash.sql.expressions.aggregates import ITEM_FUNCTIONS, NAMES
-from sash.sql.expressions.functions import FUNCTIONS
+from sash.sql.expressions.calls import FUNCTION_NAMES
+from sash.sql.expressions.functions import FUNCTIONS, REFUSED, absence
 from tests.sql.examples import CATALOG, marked
 
 _SLIDES, _STAYS = "[WINDOW 10 min SLIDE 2 min]", "[WINDOW 10 min]"
@@ -123,6 +124,11 @@ EXPRESSIONS = [
 ]
 
 
+# What Spark lists as functions, and the language has as syntax or as windows.
+SYNTAX = {"and", "between", "case", "cast", "div", "extract", "in", "not", "or", "when"}
+WINDOWS = {"window", "window_time", "session_window"}
+
+
 def attempt(text: str, name: str) -> CqlError:
     with pytest.raises(CqlError) as caught:
         bound(text, name)
@@ -203,7 +209,8 @@ def test_a_string_stays_a_string_where_order_by_is_left_out() -> None:
         "CREATE «FUNCTION f AS 'x.Y' USING JAR '/tmp/x.jar'»",
         "CREATE TABLE t «USING parquet LOCATION '/etc'»",
         "DROP «DATABASE default»",
-        "SHOW «FUNCTIONS»",
+        "SHOW FUNCTIONS «IN default»",
+        "SHOW «DATABASES»",
         "DESCRIBE «EXTENDED default.secrets»",
     ],
 )
@@ -213,6 +220,21 @@ def test_no_statement_reaches_out(text: str) -> None:
         bind_change(parse(statement), CATALOG)  # type: ignore[arg-type]
     span = caught.value.span
     assert span is not None and span.start <= end and start < span.end
+
+
+def test_a_function_is_in_one_list() -> None:
+    assert not FUNCTIONS.keys() & REFUSED.keys()
+    assert not [name for name in FUNCTIONS if absence(name) is not None]
+
+
+@pytest.mark.spark
+def test_every_function_of_spark_is_in_a_list(spark: Any) -> None:
+    """A new function of Spark is allowed, refused with a reason, or said to be absent."""
+    known = {row["function"].lower() for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
+    names = {name for name in known if name.isidentifier()}
+    unlisted = names - FUNCTION_NAMES - SYNTAX - WINDOWS
+    assert {name for name in unlisted if absence(name) is None} == set()
+    assert FUNCTIONS.keys() <= names
 
 
 @pytest.mark.spark

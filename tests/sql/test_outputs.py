@@ -233,7 +233,6 @@ PLANS = [
     "SELECT src FROM packets [RANGE 60 sec SLIDE 10 sec] EXCEPT SELECT dst FROM packets [RANGE 60 sec SLIDE 10 sec]",
     "SELECT n FROM (SELECT DISTINCT src AS n FROM packets [RANGE 60 sec SLIDE 10 sec]) a",
     "SELECT MAX(n) AS m FROM (SELECT src, COUNT(*) AS n FROM packets [RANGE 60 sec SLIDE 10 sec] GROUP BY src) a",
-    "SELECT n FROM (SELECT n FROM (SELECT COUNT(*) AS n FROM packets [RANGE 60 sec SLIDE 10 sec]) a) b",
     (
         "SELECT a.n FROM (SELECT COUNT(*) AS n FROM packets [RANGE 60 sec SLIDE 10 sec]) a"
         " JOIN (SELECT COUNT(*) AS n FROM trades [RANGE 60 sec SLIDE 10 sec]) b USING (n)"
@@ -245,6 +244,7 @@ PANES = [
     "SELECT TOP(3, src) FROM packets [RANGE 60 sec SLIDE 10 sec] WHERE port IN (80, 443)",
     "SELECT src FROM packets [RANGE 60 sec SLIDE 10 sec] GROUP BY src",
     "SELECT n FROM (SELECT COUNT(*) AS n FROM packets [RANGE 60 sec SLIDE 10 sec]) a",
+    "SELECT n FROM (SELECT n FROM (SELECT COUNT(*) AS n FROM packets [RANGE 60 sec SLIDE 10 sec]) a) b",
 ]
 
 

@@ -12,8 +12,8 @@ from sash.catalog import Catalog, RegisteredQuery, Route, Stream, Table
 from sash.core.errors import CqlError
 from sash.plan.continuous import Node, streams_of
 from sash.runtime.commands.archive_commands import declared_archive
-from sash.runtime.compiler import as_select
-from sash.runtime.route import is_continuous
+from sash.runtime.compiler import as_select, compile_panes
+from sash.runtime.route import is_continuous, stored_question
 from sash.sql import (
     CreateArchive,
     CreateStream,
@@ -26,7 +26,6 @@ from sash.sql import (
     Update,
     bind,
     bind_change,
-    bind_stored,
     has_slide,
     parse,
     parse_script,
@@ -34,8 +33,6 @@ from sash.sql import (
     plan_panes,
 )
 from sash.sql.expressions.aggregates import ITEM_FUNCTIONS, NAMES
-from sash.sql.expressions.answer_terms import EVALUATED_BY
-from sash.sql.expressions.functions import FUNCTIONS
 from tests.sql.examples import CATALOG
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
@@ -52,7 +49,7 @@ def test_every_example_binds(page: str, least: int) -> None:
     for script in re.findall(r"```sql\n(.*?)```", text, re.DOTALL):
         for statement in parse_script(script):
             if isinstance(statement, CreateStream) and statement.schema is not None:
-                clauses = {"keep": statement.keep, "shed": statement.shed}
+                clauses = {"keep": statement.keep, "shed": statement.shed, "closed_left": statement.closed_left}
                 catalog.add_stream(Stream(statement.name, statement.schema, statement.timestamp, **clauses))
             if isinstance(statement, CreateTable):
                 catalog.add_table(Table(statement.name, statement.schema, statement.key, statement.retroactive))
@@ -71,8 +68,11 @@ def test_every_example_binds(page: str, least: int) -> None:
                 try:
                     plan_panes(bind(statement.select, catalog), periodic=periodic)
                 except CqlError:
-                    question = bind_stored(statement.select, catalog)
+                    question = stored_question(statement.select, catalog)
                     assert all(reading.stream.keep is not None for reading in question.windows.values())
+                if isinstance(statement, RegisterQuery) and statement.keep is not None:
+                    stream = compile_panes(bind(statement.select, catalog)).stream
+                    catalog.add_query(RegisteredQuery(statement.name, statement.text, stream, keep=statement.keep))
                 bound += 1
     assert bound > least
 
@@ -83,17 +83,6 @@ def test_the_queries_of_traderbot_bind() -> None:
         statement = parse(text)
         assert isinstance(statement, SelectStatement)
         assert plan_panes(bind(statement.select, CATALOG), periodic=True).outputs[0].name == "symbol"
-
-
-def listed(marker: str) -> set[str]:
-    (part,) = re.findall(rf"<!-- {marker} -->(.*?)<!-- /{marker} -->", REFERENCE, re.DOTALL)
-    return set(re.findall(r"`(\w+)`", part))
-
-
-def test_the_lists_of_functions_are_complete() -> None:
-    assert listed("functions") == set(FUNCTIONS)
-    over_answers = {name for name in FUNCTIONS if name in EVALUATED_BY}
-    assert listed("answer-functions") == over_answers
 
 
 @pytest.mark.parametrize("name", sorted((*NAMES, *ITEM_FUNCTIONS)))

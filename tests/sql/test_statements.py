@@ -10,18 +10,18 @@ from sash.core.errors import CqlError, NotSupportedError
 from sash.sql import (
     CreateStream,
     Describe,
-    DropQuery,
-    DropStream,
+    Drop,
     Explain,
     RegisterQuery,
     SelectStatement,
     SetExecution,
-    ShowQueries,
+    Show,
     bind,
     has_slide,
     parse,
     parse_script,
     plan_panes,
+    windows_of,
 )
 from tests.sql.examples import CATALOG, marked
 
@@ -66,9 +66,9 @@ def test_script() -> None:
     assert isinstance(register, RegisterQuery)
     assert (register.name, register.priority, register.lifetime) == ("big_talkers", 5, 8 * 3_600_000_000)
     assert register.text.startswith("SELECT src") and register.text.endswith("GROUP BY src")
-    assert (show, describe) == (ShowQueries(), Describe("big_talkers"))
+    assert (show, describe) == (Show("queries"), Describe("big_talkers"))
     assert isinstance(explain, Explain) and explain.select.text.startswith("SELECT COUNT(*)")
-    assert (drop_query, drop_stream) == (DropQuery("big_talkers"), DropStream("packets"))
+    assert (drop_query, drop_stream) == (Drop("query", "big_talkers"), Drop("stream", "packets"))
     assert isinstance(select, SelectStatement)
 
 
@@ -89,8 +89,11 @@ def test_timestamps_of_arrival() -> None:
 def test_clauses_after_a_query_in_any_order() -> None:
     statement = parse("REGISTER QUERY q AS SELECT priority FROM packets [WINDOW 1 min] PRIORITY -2 LIFETIME 1 day")
     assert isinstance(statement, RegisterQuery)
-    assert (statement.priority, statement.lifetime) == (-2, 86_400_000_000)
+    assert (statement.priority, statement.lifetime, statement.keep) == (-2, 86_400_000_000, None)
     assert statement.text.endswith("1 min]")
+    statement = parse("REGISTER QUERY q AS SELECT k AS keep FROM s [WINDOW 1 min] GROUP BY keep KEEP 2 sec PRIORITY 1")
+    assert isinstance(statement, RegisterQuery) and statement.text.endswith("BY keep")
+    assert (statement.priority, statement.keep) == (1, 2_000_000)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +106,7 @@ def test_clauses_after_a_query_in_any_order() -> None:
         ("PRIORITY -3 SYNOPSIS INTERVAL", "interval", -3),
         ("LIFETIME 1 day SYNOPSIS LANDMARK PRIORITY 1", "landmark", 1),
         ("WITH BOUNDS SYNOPSIS BASIC", "basic", 0),
+        ("KEEP 10 min SYNOPSIS BASIC", "basic", 0),
     ],
 )
 def test_the_synopsis_of_a_query(clauses: str, synopsis: str | None, priority: int) -> None:
@@ -110,6 +114,77 @@ def test_the_synopsis_of_a_query(clauses: str, synopsis: str | None, priority: i
     assert isinstance(statement, RegisterQuery)
     assert (statement.synopsis, statement.priority) == (synopsis, priority)
     assert statement.text.endswith("BOUNDS" if "BOUNDS" in clauses else "1 min]")
+
+
+@pytest.mark.parametrize("hour", ["1 h", "60m", "60 mins", "1hr", "1 hrs", "3600s", "3600 secs", "1h"])
+def test_units(hour: str) -> None:
+    for text in (f"[WINDOW {hour} SLIDE {hour} LAG {hour}] LIFETIME {hour}", f"[ROWS 5 SLIDE {hour}] LIFETIME {hour}"):
+        statement = parse(f"REGISTER QUERY q AS SELECT COUNT(*) FROM packets {text}")
+        assert isinstance(statement, RegisterQuery)
+        assert statement.lifetime == windows_of(statement.select)[0][1].window.slide == 3_600_000_000
+
+
+@pytest.mark.parametrize(
+    "minutes",
+    ["INTERVAL '5' MINUTE", "INTERVAL 5 MINUTES", "interval '5 minutes'", 'INTERVAL "300" SECONDS', "INTERVAL 5m"],
+)
+def test_intervals(minutes: str) -> None:
+    create = parse(f"CREATE STREAM s FROM rate TIMESTAMP ts DELAY {minutes} KEEP {minutes}")
+    assert isinstance(create, CreateStream)
+    assert (create.delay, create.keep) == (300_000_000, 300_000_000)
+    register = parse(
+        f"REGISTER QUERY q AS SELECT COUNT(*) FROM s [WINDOW {minutes} SLIDE {minutes}] LIFETIME {minutes} PRIORITY 1"
+    )
+    assert isinstance(register, RegisterQuery)
+    assert (register.lifetime, register.priority) == (300_000_000, 1)
+    ((_, clause),) = windows_of(register.select)
+    window = clause.window
+    assert (window.length, window.slide) == (300_000_000, 300_000_000)
+
+
+IF_EXISTS = [
+    "DROP QUERY IF EXISTS q",
+    "DROP STREAM IF EXISTS s",
+    "DROP TABLE IF EXISTS t",
+    "DROP ARCHIVE IF EXISTS a",
+    "DROP INDEX IF EXISTS ON s (v)",
+    "REGISTER QUERY IF NOT EXISTS q AS SELECT COUNT(*) FROM s [WINDOW 1m SLIDE 1m]",
+    "CREATE STREAM IF NOT EXISTS s FROM rate TIMESTAMP timestamp",
+    "CREATE TABLE IF NOT EXISTS t (k INT PRIMARY KEY, v STRING)",
+    "CREATE NONRETROACTIVE TABLE IF NOT EXISTS t (k INT PRIMARY KEY, v STRING)",
+    "CREATE INDEX IF NOT EXISTS ON s (v) USING hash",
+    "CREATE ARCHIVE IF NOT EXISTS a FROM s KEY v LIFETIME UP TO 1 d UPDATE EVERY 1 h",
+]
+
+
+@pytest.mark.parametrize("text", IF_EXISTS)
+def test_statements_for_what_may_be_there(text: str) -> None:
+    words = "IF NOT EXISTS" if "NOT EX" in text else "IF EXISTS"
+    changed, plain = parse(text), parse(text.replace(f"{words} ", ""))
+    field = words.lower().replace(" ", "_")
+    assert (getattr(changed, field), getattr(plain, field)) == (True, False)
+    assert type(changed) is type(plain)
+
+
+def test_comments_on_queries() -> None:
+    text = "SELECT comment, COUNT(*) FROM s [WINDOW 1m SLIDE 1m] WHERE comment = 'x' GROUP BY comment"
+    statement = parse(rf"REGISTER QUERY q AS {text} COMMENT 'for \'us\'' PRIORITY 2")
+    assert isinstance(statement, RegisterQuery)
+    assert (statement.comment, statement.priority, statement.text) == ("for 'us'", 2, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        ("SHOW STREAMS", Show("streams")),
+        ("SHOW FUNCTIONS", Show("functions")),
+        ("SHOW FUNCTIONS LIKE 'date*|*_diff'", Show("functions", "date*|*_diff")),
+        ("DESCRIBE EXTENDED q", Describe("q", extended=True)),
+        ("DESC extended", Describe("extended")),
+    ],
+)
+def test_what_is_shown(text: str, statement: Show | Describe) -> None:
+    assert parse(text) == statement
 
 
 @pytest.mark.parametrize(
@@ -175,7 +250,7 @@ ERRORS = [
     ("CREATE STREAM s (ts TIMESTAMP) FROM rate OPTIONS (path «x») TIMESTAMP ts", "in quotes"),
     (CREATE + "GRANULE «0 sec»", "greater than zero"),
     (CREATE + "DELAY «-1 sec»", "must not be negative"),
-    (CREATE + "DELAY «1 parsec»", "units: ms, sec, min, hour, day"),
+    (CREATE + "DELAY «1 parsec»", "units: ms/millisecond, s/sec/second, m/min/minute, h/hr/hour, d/day"),
     (CREATE + "DELAY «soon»", "such as '10 sec'"),
     (CREATE + "DELAY 1 sec «DELAY» 2 sec", "given twice"),
     (CREATE + "«GRANULES» 1 sec", "did you mean 'GRANULE'"),
@@ -189,13 +264,28 @@ ERRORS = [
     ("CREATE INDEX ON s (v) USING «trie»", "unknown index 'trie'"),
     ("CREATE INDEX ON s (v) USING «g»", "a G-INDEX knows ranges of values, and no question asks for ranges"),
     ("DROP INDEX ON s (v) «now»", "expected the end of the statement"),
-    ("SHOW «STREAMS»", "expected one of QUERIES, TABLES, INDEXES"),
+    ("SHOW «VIEWS»", "expected one of QUERIES, STREAMS, TABLES, INDEXES, ARCHIVES, FUNCTIONS after SHOW"),
+    ("SHOW FUNCTIONS LIKE «date»", "expected a pattern such as 'date*' in quotes"),
+    ("DROP QUERY IF «NOT» EXISTS q", "expected the end of the statement"),
+    ("CREATE STREAM IF «EXISTS» s", "expected FROM"),
+    ("REGISTER QUERY IF «NOT» q AS SELECT 1", "expected AS"),
+    ("REGISTER QUERY q AS SELECT 1 FROM s COMMENT 'a' «COMMENT» 'b'", "once each"),
+    (CREATE + "DELAY «INTERVAL 1 MONTH»", "units: ms/millisecond, s/sec/second, m/min/minute, h/hr/hour, d/day"),
+    (CREATE + "DELAY «INTERVAL '1:30' MINUTE» TO SECOND", "such as '10 sec', got 'INTERVAL '1:30' MINUTE'"),
+    (CREATE + "DELAY INTERVAL «soon»", "such as '10 sec'"),
+    (CREATE + "DELAY «10l»", "units: ms/millisecond, s/sec/second, m/min/minute, h/hr/hour, d/day"),
     ("REGISTER QUERY q «SELECT» 1", "expected AS"),
     ("REGISTER QUERY q AS «DROP» QUERY r", "expected SELECT"),
     ("REGISTER QUERY q AS SELECT 1 FROM s [WINDOW 1 min] LIFETIME «0 sec»", "greater than zero"),
     ("REGISTER QUERY q AS SELECT 1 FROM s [WINDOW 1 min] SYNOPSIS «FAST»", "AUTO, BASIC, RUNNING, INTERVAL, LANDMARK"),
     ("REGISTER QUERY q AS SELECT 1 FROM s SYNOPSIS AUTO «SYNOPSIS» BASIC", "once each"),
+    ("REGISTER QUERY q AS SELECT 1 FROM s KEEP 1 min «KEEP» 1 min", "once each"),
+    ("REGISTER QUERY q AS SELECT 1 FROM s KEEP «0 sec»", "greater than zero"),
     ("REGISTER QUERY q AS SELECT 1 FROM s LIFETIME 1 day «PRIO» 1", "expected LIFETIME, PRIORITY, SYNOPSIS"),
+    ("SELECT 1 FROM s [WINDOW 1 min] «LIFETIME» 1 day", "stands behind REGISTER QUERY name AS SELECT"),
+    ("SELECT 1 FROM s [WINDOW 1 min] «KEEP» 1 day", "give register(.., keep=..)"),
+    ("EXPLAIN SELECT 1 FROM s [WINDOW 1 min] «STORED» IN CLUSTER", "synopsis='cluster'"),
+    ("SELECT a b «c» FROM s PRIORITY 5", "unexpected word"),
     ("SELECT n FROM («packets» [WINDOW 1 min]) a", "expected SELECT after ("),
     ("SELECT n FROM (SELECT COUNT(*) AS n FROM s [ROWS 1]) a, (SELECT COUNT( n «FROM» s) b", "expected )"),
     ("SELECT COUNT(*) FROM s [WINDOW «ten» min]", "window's length"),
@@ -212,7 +302,7 @@ ERRORS = [
 ]
 LATER = [
     ("INSERT INTO t «SELECT» 1", "INSERT .. SELECT"),
-    ("«WITH» x AS (SELECT 1) SELECT 1", "WITH"),
+    ("WITH «RECURSIVE» x AS (SELECT 1) SELECT 1", "RECURSIVE"),
     ("SELECT n FROM «VALUES» (1)", "VALUES in FROM"),
 ]
 

@@ -93,6 +93,16 @@ def upper_part(text: str) -> list[str]:
 PLANS = [
     ("SELECT n FROM {a}", ["Project a.n AS n", "Subquery a"]),
     (
+        "SELECT m + 1 AS l FROM (SELECT n * 2 AS m FROM {a} WHERE n > 1) b",
+        [
+            "Project add(b.m, 1) AS l",
+            "Subquery b",
+            "Project multiply(a.n, 2) AS m",
+            "AnswerFilter gt(a.n, 1)",
+            "Subquery a",
+        ],
+    ),
+    (
         "SELECT A.N AS x, 1 FROM {a} WHERE a.n > 1",
         ["Project a.n AS x, 1", "AnswerFilter gt(a.n, 1)", "Subquery a"],
     ),
@@ -308,7 +318,10 @@ def renamed(expression: Field | Literal | Call) -> Field | Literal | Call:
 
 
 ERRORS = [
-    ("SELECT n FROM «(»SELECT COUNT(*) AS n FROM packets W)", "a sub-query needs an alias: (SELECT ..) a"),
+    (
+        "SELECT «n» FROM (SELECT COUNT(*) AS n FROM packets W), (SELECT COUNT(*) AS n FROM packets W)",
+        "column 'n' is in several sub-queries: write subquery.n or subquery2.n",
+    ),
     ("SELECT n FROM {a} JOIN (SELECT COUNT(*) AS m FROM packets W) «A» USING (n)", "'A' stands twice in FROM"),
     ("SELECT n FROM (SELECT COUNT(*) AS n FROM packets W) «`a.b`»", "has no dot"),
     ("SELECT n FROM {a} WHERE «SUM»(n) > 1", "the aggregate SUM cannot stand in WHERE"),
@@ -336,7 +349,7 @@ ERRORS = [
     ("SELECT n FROM {a} ORDER BY «2»", "ORDER BY 2: the SELECT list has 1"),
     ("SELECT n FROM {a} «WITH BOUNDS»", "WITH BOUNDS belongs into the sub-query"),
     ("SELECT n FROM (SELECT SUM(«lenght») AS n FROM packets W) a", "did you mean 'length'?"),
-    ("SELECT n FROM (SELECT COUNT(*) AS n FROM «packets») a", "'packets' needs a window"),
+    ("SELECT n FROM (SELECT COUNT(*) AS n FROM «packets») a", "continuous queries (a window without SLIDE)"),
     (
         "SELECT a.n FROM {a} JOIN (SELECT src FROM packets [WINDOW 1 min SLIDE «1 min»] GROUP BY src) x USING (src)",
         "all windows of a query slide together: write SLIDE 2 min here too",
@@ -359,7 +372,6 @@ LATER = [
     ("SELECT n FROM {a} «GROUP BY» n", "GROUP BY over sub-queries"),
     ("SELECT n FROM {a} «HAVING» n > 1", "HAVING over sub-queries"),
     ("SELECT «DISTINCT» n FROM {a}", "SELECT DISTINCT"),
-    ("SELECT n FROM (SELECT n FROM «(»SELECT COUNT(*) AS n FROM packets W) a) b", "sub-queries inside of sub-queries"),
     ("SELECT n FROM {a} LEFT JOIN {b} ON a.src = b.src AND «b.m > 3»", "LEFT JOIN ON anything but equalities"),
     ("SELECT n FROM {a} FULL JOIN {b} ON «a.src < b.src»", "FULL JOIN ON anything but equalities"),
     ("SELECT n FROM {a} JOIN {b} ON a.n > b.m «FULL JOIN» {c} ON a.src = c.dst", "FULL JOIN behind a JOIN"),

@@ -12,7 +12,7 @@ from sash.core.errors import CqlError
 from sash.plan.continuous import BaseWindow, Filter, Map, NrrJoin, RelationJoin, inputs
 from sash.plan.nodes import Lookup
 from sash.plan.periodic import PeriodicAggregate, flatten
-from sash.sql import CreateTable, Delete, DropTable, Insert, ShowTables, TableChange, Update, bind_change, parse
+from sash.sql import CreateTable, Delete, Drop, Insert, Show, TableChange, Update, bind_change, parse
 from tests.sql.examples import (
     CATALOG,
     check_continuous_error,
@@ -32,8 +32,8 @@ def test_create_table() -> None:
     assert one == CreateTable("customers", schema, ("id",), retroactive=True)
     other = parse("create nonretroactive table t (A INT, b DECIMAL(4, 2), c ARRAY<INT>, primary key (B, a))")
     assert isinstance(other, CreateTable) and (other.key, other.retroactive) == (("b", "A"), False)
-    assert parse("DROP TABLE t") == DropTable("t")
-    assert parse("SHOW TABLES") == ShowTables()
+    assert parse("DROP TABLE t") == Drop("table", "t")
+    assert parse("SHOW TABLES") == Show("tables")
 
 
 def change(text: str) -> TableChange:
@@ -69,7 +69,7 @@ ERRORS = [
     ("CREATE TABLE t (a «INTT» PRIMARY KEY)", "INTT"),
     ("CREATE TABLE t «FROM» x", "expected ( and the table's columns"),
     ("CREATE TABLE t (a INT PRIMARY KEY) «FROM» x", "expected the end"),
-    ("SHOW «STREAMS»", "expected one of QUERIES, TABLES, INDEXES"),
+    ("SHOW «VIEWS»", "expected one of QUERIES, STREAMS, TABLES, INDEXES"),
     ("INSERT «ports» VALUES (1, 'x')", "expected INTO"),
     ("INSERT INTO ports («1», 'x')", "expected a column's name"),
     ("INSERT INTO ports VALUES «1»", "expected a row in parentheses"),

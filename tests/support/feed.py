@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.user_aggregate import UserAggregate
-from sash.panes.cluster_panes import FILES
-from sash.panes.list_panes import ListPanes
+from sash.panes.pane_store import FILES
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery, compile_query
 from sash.runtime.periodic.pace import UNHURRIED, Pace
@@ -39,31 +37,34 @@ class Gate:
     """Executions beside micro-batches wait here until it is opened."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Callable[[], list[Answer]], Future[list[Answer]]]] = []
+        self._waiting: list[Callable[[], None]] = []
 
-    def launch(self, compute: Callable[[], list[Answer]]) -> Future[list[Answer]]:
-        self._waiting.append((compute, Future()))
-        return self._waiting[-1][1]
+    def launch(self, jobs: Sequence[Callable[[], None]]) -> None:
+        self._waiting += jobs
 
-    def open(self) -> None:
-        while self._waiting:
-            compute, found = self._waiting.pop()
-            try:
-                found.set_result(compute())
-            except Exception as error:
-                found.set_exception(error)
+    def open(self, most: int | None = None) -> None:
+        """Let all go on, or only so many."""
+        going = self._waiting[:most]
+        del self._waiting[:most]
+        for job in going:
+            job()
 
 
 class Feed:
     """What `RunningStream` does with Spark: micro-batches in, answers out."""
 
     def __init__(
-        self, declared: Stream, settings: Settings = CONSERVATIVE, flies: bool = False, files_lists: bool = False
+        self,
+        declared: Stream,
+        settings: Settings = CONSERVATIVE,
+        flies: bool = False,
+        files_lists: bool = False,
+        restarts: bool = False,
     ) -> None:
-        """`files_lists`: the open panes of short lists are in files."""
+        """`files_lists`: the open panes of short lists are in files; `flies`, `restarts`: as in `StreamRuntime`."""
         self.declared = declared
         self.files_lists = files_lists
-        self.runtime = StreamRuntime(declared, settings, flies=flies)
+        self.runtime = StreamRuntime(declared, settings, flies=flies, restarts=restarts)
         # How each micro-batch went: None where it was not hurried; and the flights that landed in it.
         self.services: list[list[list[GroupService]] | None] = []
         self.landed: list[list[int]] = []
@@ -90,7 +91,7 @@ class Feed:
     def finish(self) -> list[Answer]:
         numbered = None if self.pending is None else self.number(self.pending.slice(0, 0), None)
         for group in self.runtime.ordered():
-            if isinstance(group.filed_panes, ListPanes):
+            if group.in_cluster and group.name.lists is not None:
                 bring_lists(group, FILES.empty_table(), self.runtime.closes(group, None))
         self.runtime.start_flights(self.gate.launch)
         self.gate.open()

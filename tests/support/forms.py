@@ -69,6 +69,57 @@ FORMS = [
         "SELECT k, COUNT(DISTINCT v) AS d FROM s {w} GROUP BY k HAVING MEDIAN(v) > 10 AND COUNT(*) > 1",
         "SELECT k, COUNT(DISTINCT v) FROM {t} GROUP BY k HAVING quantile_cont(v, 0.5) > 10 AND COUNT(*) > 1",
     ),
+    Form(
+        "SELECT k, SUM(v) FILTER (WHERE v > 5) AS t, COUNT(*) FILTER (WHERE g = 'a') AS n, COUNT_IF(v > 5) AS c, "
+        "COUNT(DISTINCT v) FILTER (WHERE v < 30) AS d, MEDIAN(v) FILTER (WHERE g = 'b') AS m FROM s {w} "
+        "WHERE v % 2 = 0 GROUP BY k",
+        "SELECT k, SUM(v) FILTER (WHERE v > 5), COUNT(*) FILTER (WHERE g = 'a'), count_if(v > 5), "
+        "COUNT(DISTINCT v) FILTER (WHERE v < 30), quantile_cont(v, 0.5) FILTER (WHERE g = 'b') FROM {t} "
+        "WHERE v % 2 = 0 GROUP BY k",
+    ),
+    Form(
+        "SELECT g, BOOL_AND(v > 9) AS a, SOME(v > 9) AS o, ANY_VALUE(v) AS v, EVERY(k = 1) FILTER (WHERE v > 9) AS e, "
+        "COUNT_IF(v > 5) FILTER (WHERE k = 1) AS c FROM s {w} GROUP BY g",
+        "SELECT g, bool_and(v > 9), bool_or(v > 9), min(v), bool_and(k = 1) FILTER (WHERE v > 9), "
+        "count(*) FILTER (WHERE v > 5 AND k = 1) FROM {t} GROUP BY g",
+    ),
+    Form(
+        "SELECT k, FIRST(v) AS o, MAX(v) AS h, MIN(v) AS l, LAST(v) AS c, LAST(g) IGNORE NULLS AS g, "
+        "MIN_BY(g, v) AS lo, MAX_BY(x, v) FILTER (WHERE k = 1) AS hi FROM s {w} GROUP BY k",
+        "SELECT k, first(v ORDER BY _us, v NULLS FIRST), MAX(v), MIN(v), last(v ORDER BY _us, v NULLS FIRST), "
+        "last(g ORDER BY _us, g) FILTER (WHERE g IS NOT NULL), "
+        "first(g ORDER BY v, g NULLS FIRST) FILTER (WHERE v IS NOT NULL), "
+        "last(x ORDER BY v, x NULLS FIRST) FILTER (WHERE v IS NOT NULL AND k = 1) FROM {t} GROUP BY k",
+    ),
+    Form(
+        "SELECT g, BIT_AND(v) AS a, BIT_OR(w) AS o, BIT_XOR(v) AS x, COUNT(DISTINCT k, v) AS d FROM s {w} GROUP BY g",
+        "SELECT g, bit_and(v), bit_or(w), bit_xor(v), count(DISTINCT (k, v)) FILTER (WHERE k IS NOT NULL AND v IS NOT "
+        "NULL) FROM {t} GROUP BY g",
+    ),
+    Form(
+        "SELECT k, COVAR_POP(v, x) AS c, COVAR_SAMP(v, x) AS d, CORR(v, x) AS r, REGR_SLOPE(v, x) AS b, "
+        "REGR_INTERCEPT(v, x) AS a, REGR_R2(v, x) AS r2, REGR_COUNT(v, x) AS n, SKEWNESS(v) AS s, KURTOSIS(v) AS u "
+        "FROM s {w} GROUP BY k",
+        "SELECT k, covar_pop(v, x), covar_samp(v, x), "
+        "CASE WHEN regr_sxx(v, x) > 0 AND regr_syy(v, x) > 0 THEN corr(v, x) END, "
+        "CASE WHEN regr_sxx(v, x) > 0 THEN regr_slope(v, x) END, "
+        "CASE WHEN regr_sxx(v, x) > 0 THEN regr_intercept(v, x) END, "
+        "CASE WHEN regr_sxx(v, x) > 0 THEN regr_r2(v, x) END, regr_count(v, x), "
+        "(avg(v * v * v) - 3 * avg(v) * var_pop(v) - avg(v) ** 3) / nullif(stddev_pop(v), 0) ** 3, "
+        "CASE WHEN var_pop(v) > 0 THEN kurtosis_pop(v) END FROM {t} GROUP BY k",
+    ),
+    Form(
+        "SELECT k, PERCENTILE(v, 0.3) AS p, PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY v DESC) AS c, "
+        "PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY v) AS d, PERCENTILE_DISC(0.7) WITHIN GROUP (ORDER BY v DESC) AS e "
+        "FROM s {w} GROUP BY k",
+        "SELECT k, quantile_cont(v, 0.3), quantile_cont(v, 0.7), percentile_disc(0.3) WITHIN GROUP (ORDER BY v), "
+        "percentile_disc(0.7) WITHIN GROUP (ORDER BY v DESC) FROM {t} GROUP BY k",
+    ),
+    Form(
+        "SELECT COUNT(*) AS n, MEDIAN(v) AS m FROM s {w} HAVING COUNT(*) > 9 AND MAX(v) > 20",
+        "SELECT COUNT(*), quantile_cont(v, 0.5) FROM {t} HAVING COUNT(*) > 9 AND MAX(v) > 20",
+    ),
+    Form("SELECT 1 AS one FROM s {w} HAVING SUM(v) % 2 = 0", "SELECT 1 FROM {t} HAVING SUM(v) % 2 = 0"),
     Form("SELECT TOP(2, g) FROM s {w}", _ranked(2, "", "g", "count(*)", "g")),
     Form("SELECT k, TOP(3, v) FROM s {w} GROUP BY k", _ranked(3, "k", "v", "count(*)", "v")),
     Form("SELECT k, TOP(2, g, SUM(w)) FROM s {w} GROUP BY k", _ranked(2, "k", "g", "sum(w)", "g")),

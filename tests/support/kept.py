@@ -14,7 +14,7 @@ from sash.catalog import Stream
 from sash.core.time import Micros
 from sash.isolation import Recorder
 from sash.runtime.stored.stored_indexes import TIME
-from sash.runtime.stored.stored_window import KeptWindow, StoredRows
+from sash.runtime.stored.stored_window import StoredRows, StoredWindow
 from sash.storage.window_files import WindowFiles
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
@@ -36,7 +36,7 @@ class InMemory:
     wanted: Callable[[pa.Table], pa.Table] | None = staticmethod(_all_that_came)
 
     def __init__(self, stream: Stream, level: str = "ttu", recorder: Recorder | None = None) -> None:
-        self.kept = KeptWindow(stream, level, recorder)
+        self.kept = StoredWindow(stream, level, recorder)
         self.accepted: list[pa.Table] = []
 
     def come(self, times: list[int], first: int, watermark: Micros | None) -> None:
@@ -46,7 +46,7 @@ class InMemory:
 
     def restart(self, everything: bool) -> None:
         """As from a checkpoint: with all rows so far, or with those that are still needed."""
-        again = KeptWindow(self.kept.stream)
+        again = StoredWindow(self.kept.stream)
         again.load(self.kept.save(), self._lasting(everything))
         self.kept = again
 
@@ -69,7 +69,7 @@ class InFiles(InMemory):
     def __init__(self, stream: Stream, directory: Path, level: str = "ttu", recorder: Recorder | None = None) -> None:
         self._directory = directory
         self.files = WindowFiles(directory)
-        self.kept = KeptWindow(stream, level, recorder, self.files)
+        self.kept = StoredWindow(stream, level, recorder, self.files)
         self.accepted = []
 
     def come(self, times: list[int], first: int, watermark: Micros | None) -> None:
@@ -97,7 +97,7 @@ class InFiles(InMemory):
         # The files of an epoch that was not committed.
         self._written(len(self.accepted), [1, 2], 0)
         self.files = WindowFiles(self._directory)
-        again = KeptWindow(self.kept.stream, files=self.files)
+        again = StoredWindow(self.kept.stream, files=self.files)
         again.load(self.kept.save(), self._lasting(everything))
         again.keep_only_files()
         self.kept = again

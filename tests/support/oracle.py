@@ -27,7 +27,8 @@ def recompute(
     plain = re.sub(r"\bFROM\s+\w+", f"FROM (SELECT * FROM tuples WHERE {bounds})", plain, count=1)
     connection = duck()
     connection.register("tuples", tuples)
-    return connection.sql(plain).to_arrow_table().to_pylist()
+    found: list[dict[str, Any]] = connection.sql(plain).to_arrow_table().to_pylist()
+    return found
 
 
 @cache
@@ -37,6 +38,7 @@ def duck() -> duckdb.DuckDBPyConnection:
     connection.sql("SET TimeZone = 'UTC'")
     connection.sql("SET threads = 1")
     connection.sql("CREATE MACRO shiftright(x, n) AS x >> n")
+    connection.sql("CREATE MACRO named_struct(n0, x0, n1, x1) AS struct_pack(_0 := x0, _1 := x1)")
     return connection
 
 

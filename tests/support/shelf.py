@@ -23,7 +23,6 @@ from sash.panes.cluster_panes import (
     stored_schema,
     value_name,
 )
-from sash.panes.list_panes import ListPanes
 from sash.panes.pane_store import PartResult
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.sharing.groups import PaneTable
@@ -114,7 +113,8 @@ def move(groups: Sequence[PaneGroup], with_lists: bool = False) -> None:
         if not group.in_cluster and (group.wants_cluster or by_itself):
             shelf = SHELVES[group] = Shelf()
             moved = [shelf.put(rows) for rows in stored_panes(group.panes)]
-            group.move_to_cluster(shelf).load_files(pa.concat_tables([*moved, FILES.empty_table()]))
+            group.move_to_cluster(pa.concat_tables([*moved, FILES.empty_table()])).attach(shelf, {})
+            group.choose()
 
 
 def bring(groups: Sequence[PaneGroup], declared: Stream, part: pa.Table, closes: Closes) -> None:
@@ -128,16 +128,12 @@ def bring(groups: Sequence[PaneGroup], declared: Stream, part: pa.Table, closes:
                 synopsis.absorb(rows)
             shelf = SHELVES[group]
             files = shelf.put(stored_rows(synopsis))
-            if isinstance(group.filed_panes, ListPanes):
-                bring_lists(group, files, closes(group))
-            else:
-                panes_of(group).bring(files)
+            bring_lists(group, files, closes(group))
 
 
 def bring_lists(group: PaneGroup, files: pa.Table, until: int | None) -> None:
     """The files of a micro-batch, and the lists of the panes that close up to a time."""
-    panes = group.filed_panes
-    assert isinstance(panes, ListPanes)
+    panes = group.panes
     closing = FILES.empty_table() if until is None else panes.closing(files, group.clock.now, until)
     if len(closing):
         panes.bring(files, np.unique(np.asarray(closing["end"])), SHELVES[group].lists(closing, group.full_table))
@@ -146,5 +142,5 @@ def bring_lists(group: PaneGroup, files: pa.Table, until: int | None) -> None:
 
 
 def panes_of(group: PaneGroup) -> ClusterPanes:
-    assert isinstance(group.filed_panes, ClusterPanes)
-    return group.filed_panes
+    assert isinstance(group.panes, ClusterPanes)
+    return group.panes

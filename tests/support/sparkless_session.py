@@ -33,7 +33,7 @@ class SparklessSession(Session):
     def __init__(self, **settings: Any) -> None:
         places = {name: settings.pop(name) for name in ("checkpoint", "clock") if name in settings}
         super().__init__(SessionSettings(**{"policy": "conservative", **settings}), **places)
-        self._epochs: dict[str, int] = {}
+        self.epochs: dict[str, int] = {}
         self.doing = StreamState(RUNNING)
 
     def _open_home(self, spark: Any, packages: Any) -> Any:
@@ -41,15 +41,16 @@ class SparklessSession(Session):
 
     def declare(self, stream: Stream, pipeline: Callable[[Stream], Any] = DuckPipeline) -> None:
         self._stream_commands.open(stream, pipeline)
-        self._epochs[stream.name] = 0
+        # After a restart, the next micro-batch is the one that is not committed.
+        self.epochs[stream.name] = self._shared.running(stream.name).panes.epoch + 1
 
     def push(self, name: str, rows: Any) -> None:
         """A micro-batch, as the stream's pipeline takes it."""
-        self._shared.running(name).on_batch(lambda: self._shared.history.version, rows, self._epochs[name])
-        self._epochs[name] += 1
+        self._shared.running(name).on_batch(lambda: self._shared.history.version, rows, self.epochs[name])
+        self.epochs[name] += 1
 
     def state(self) -> SessionState:
-        return SessionState.of(dict.fromkeys(self._epochs, self.doing), self._home.is_closed)
+        return SessionState.of(dict.fromkeys(self.epochs, self.doing), self._home.is_closed)
 
 
 def at(second: float) -> Micros:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -45,9 +46,11 @@ def stream(
     )
 
 
-def to_table(rows: list[tuple[int | None, int | None, str | None, int | None, int | None, float | None]]) -> pa.Table:
+def to_table(
+    rows: Sequence[tuple[int | None, int | None, str | None, int | None, int | None, float | None]],
+) -> pa.Table:
     """Rows as the stream's columns plus `_us`, the timestamp as a number."""
-    columns = list(zip(*rows, strict=True)) if rows else [[]] * 6
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 6
     table = pa.table([pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], SCHEMA)
     return table.append_column("_us", table["ts"].cast(pa.int64()))
 

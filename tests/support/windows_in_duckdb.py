@@ -39,6 +39,7 @@ class Definition:
                 seen += f" QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY _us DESC) <= {last}"
             return f"({seen}) {alias or stream}"
 
+        text = re.sub(r"\b(EVERY|SOME)\(", lambda match: {"EVERY": "bool_and(", "SOME": "bool_or("}[match[1]], text)
         return Counter(self._connection.sql(_WINDOW.sub(window, text)).fetchall())
 
 

@@ -166,14 +166,15 @@ class Sparkless:
 
 def story_told(declared: Stream, story: list[Step], world: World, *faults: AbstractContextManager[Any]) -> World:
     """The story to its end, by one process after the other; each fault ends one of them."""
-    for fault in [*faults, nullcontext()]:
-        process: Sparkless | None = None
+    every: list[AbstractContextManager[Any]] = [*faults, nullcontext()]
+    for fault in every:
+        opened: list[Sparkless] = []
         with fault:
-            process = Sparkless(declared, world)
-            process.run(story)
-        if process is not None:
+            opened.append(Sparkless(declared, world))
+            opened[0].run(story)
+        for process in opened:
             process.vanish()
-        elif not isinstance(fault, nullcontext):
+        if not opened:
             # One that died while it opened the checkpoint held it.
             gc.collect()
     return world

@@ -4,10 +4,9 @@
         running.on_batch(version, rows, epoch)
     assert work.executions == 1
 
-An execution is what Spark's own page lists under SQL: one action on a DataFrame, or one command that writes. Commands
-that only give a DataFrame a name are listed there, too, but have nothing to execute: `views` counts them. The stores
-behind that page live without the page (`spark.ui.enabled=false`); their listeners run behind, so they are waited for.
-Jobs are counted by Spark's scheduler. With adaptive execution every exchange of an execution is a job of its own.
+An execution is what Spark's own page lists under SQL: one action on a DataFrame, or one command. The stores behind that
+page live without the page (`spark.ui.enabled=false`); their listeners run behind, so they are waited for. Jobs are
+counted by Spark's scheduler. With adaptive execution every exchange of an execution is a job of its own.
 
 Round trips are the commands that the counting thread sends to the JVM. Those that only let go of an object of the JVM
 are left out: when they come is up to Python's garbage collector.
@@ -21,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from py4j.java_gateway import GatewayClient
 from py4j.protocol import MEMORY_COMMAND_NAME
@@ -28,14 +28,11 @@ from pyspark.sql.classic.dataframe import DataFrame
 
 from sash.runtime.streams.running_stream import RunningStream
 
-# What such a command is in Spark's plans.
-_NAMING = "CreateViewCommand"
-
 
 class SparkWork:
     """The calls of Spark inside of `with`: executions and jobs of all threads, the rest of the counting thread.
 
-    `descriptions` are the executions as Spark names them; `rows` came to this process by `toArrow` or `collect`.
+    `descriptions` are the executions as Spark names them; `rows` came to this process as Arrow or by `collect`.
     """
 
     def __init__(self, spark: Any) -> None:
@@ -44,13 +41,14 @@ class SparkWork:
         self._patch = pytest.MonkeyPatch()
         self._before = (0, 0)
         self._thread = 0
-        self.executions = self.views = self.jobs = self.round_trips = self.rows = 0
+        self.executions = self.jobs = self.round_trips = self.rows = 0
         self.descriptions: list[str] = []
 
     def __enter__(self) -> SparkWork:
         self._before, self._thread = self._so_far(), threading.get_ident()
         self._patch.setattr(GatewayClient, "send_command", self._counting_commands(GatewayClient.send_command))
-        for name in ("toArrow", "collect"):
+        # `toArrow` calls the first.
+        for name in ("_collect_as_arrow", "collect"):
             self._patch.setattr(DataFrame, name, self._counting_rows(getattr(DataFrame, name)))
         return self
 
@@ -58,10 +56,8 @@ class SparkWork:
         self._patch.undo()
         executions, jobs = self._so_far()
         self.jobs = jobs - self._before[1]
-        listed = self._newest(executions - self._before[0])
-        executed = [each for each in listed if _NAMING not in each.physicalPlanDescription()]
-        self.descriptions = [each.description() for each in executed]
-        self.executions, self.views = len(executed), len(listed) - len(executed)
+        self.executions = executions - self._before[0]
+        self.descriptions = [each.description() for each in self._newest(self.executions)]
 
     def _so_far(self) -> tuple[int, int]:
         """How many executions and jobs there were since Spark started."""
@@ -84,11 +80,12 @@ class SparkWork:
 
         return counting
 
-    def _counting_rows(self, bring: Callable[[DataFrame], Any]) -> Callable[[DataFrame], Any]:
+    def _counting_rows(self, bring: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(bring)
-        def counting(frame: DataFrame) -> Any:
-            found = bring(frame)
-            self.rows += len(found) * (threading.get_ident() == self._thread)
+        def counting(frame: DataFrame, *arguments: Any, **options: Any) -> Any:
+            found = bring(frame, *arguments, **options)
+            number = sum(each.num_rows if isinstance(each, pa.RecordBatch) else 1 for each in found)
+            self.rows += number * (threading.get_ident() == self._thread)
             return found
 
         return counting

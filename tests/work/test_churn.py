@@ -74,5 +74,6 @@ def test_a_subscriber_that_keeps_every_answer_keeps_their_values_and_no_more() -
         for _ in range(40):
             session.go_on(10)
         assert len(kept) == session.answers and session.stats()["answers_forgotten"] > 0
+        assert 0 < session.stats()["answer_bytes"] <= 100_000
         assert sum(answer.table.nbytes for answer in session.queries["q"].answers()) <= 100_000
         assert all(answer.num_rows == answer.table.num_rows for answer in kept)

@@ -138,8 +138,8 @@ LOOKS: dict[str, tuple[Look, int]] = {
     "EXPLAIN of a question": (lambda session: session.explain(QUESTION), 60),
     # Of its handle answers, errors, sinks and subscribers; of its schedule windows, slide and period, put into words.
     "stats": (lambda session: session.stats(), 42),
-    # The same, and ten numbers with their labels as lines of text.
-    "metrics": (lambda session: session.metrics(), 95),
+    # The same, and eleven numbers as lines of text, which have the same labels.
+    "metrics": (lambda session: session.metrics(), 77),
     # The cost, with sharing and without, and the latest executions of the query.
     "schedule": (lambda session: session.schedule(), 145),
     # stats() and schedule(), a row of the list of queries, and its way through the picture of what is shared.

@@ -1,11 +1,15 @@
 """The state of one bucket of a plan: buffers by name, and counters. An epoch turns one state into the next.
 
-In files, an epoch writes its new chunks into one file, and a manifest names all live chunks:
+In files, an epoch writes what is new into one file, and a manifest names all live chunks:
 
-    manifest  {"buffers": {"0.live": [[file, offset, length, checksum, partition], ..]}, "counters": {..}}
-                                          └► 000042-3.arrow: Arrow streams, one after the other
+    manifest  {"buffers": {"0.live": [[file, offset, length, checksum, partition, dropped], ..]}, "counters": {..}}
+                                          └► 000042-3.arrow: Arrow streams, one after the other,
+    dropped   [[file, offset, length, checksum], ..]
+                  └► 000043-3.arrow: numbers of rows that the chunk has lost since
 
-Chunks never change, so a state is a list of places. A chunk is read once per process as long as it lives.
+What is written never changes, so a state is a list of places. A process remembers the chunks of the buckets that it
+had last, by their places: it reads what other processes have written since. A place has the epoch and the checksum, so
+an outdated process, or another attempt at an epoch, gets the state of the manifest. Files are the truth.
 """
 
 from __future__ import annotations
@@ -13,15 +17,15 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.changes.buffers import Chunk, ChunkPlace, tuples_of
+from sash.changes.buffers import NO_ROWS, Chunk, ChunkPlace, DroppedRows, tuples_of
 from sash.core.errors import CheckpointError
 from sash.core.faults import around
 from sash.storage.files import stream_bytes
@@ -29,12 +33,12 @@ from sash.storage.files import stream_bytes
 
 @dataclass(frozen=True)
 class State:
-    """`buffers` are lists of chunks by the name of an operator's input, `counters` numbers that operators gave out.
+    """`buffers` are lists of chunks by the name of an operator's input, `counters` what operators gave out or counted.
 
     `memory` has, by operator, values that operators derived from their buffers to save time. It is never stored. It is
     handed out once, so the operator that takes it may change it. `results`, the number of results of the epoch's join,
-    is not stored either: it measures the work. `own` has the additions of one of several tasks on the bucket, which the
-    other tasks do not have.
+    is not stored either: it measures the work; nor is `broken`, by window the number of tuples that broke a promise.
+    `own` has the additions of one of several tasks on the bucket, which the other tasks do not have.
     """
 
     buffers: Mapping[str, tuple[Chunk, ...]] = field(default_factory=dict)
@@ -42,6 +46,7 @@ class State:
     memory: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     results: int = field(default=0, compare=False, repr=False)
     own: Mapping[str, tuple[Chunk, ...]] = field(default_factory=dict)
+    broken: Mapping[int, int] = field(default_factory=dict, compare=False, repr=False)
 
     def chunks(self, name: str) -> tuple[Chunk, ...]:
         return self.buffers.get(name, ())
@@ -80,6 +85,7 @@ class WorkingState:
         self._memory: dict[str, Any] = {}
         self._own: dict[str, tuple[Chunk, ...]] = {}
         self.results = 0
+        self.broken: dict[int, int] = {}
         self._bucket = bucket
         self._buckets = buckets
 
@@ -103,6 +109,13 @@ class WorkingState:
         self._counters[name] = first + more
         return np.arange(first, first + more) * self._buckets + self._bucket
 
+    def count(self, name: str) -> int:
+        return self._counters.get(name, 0)
+
+    def add(self, name: str, more: int) -> None:
+        if more:
+            self._counters[name] = self.count(name) + more
+
     def recalled(self, name: str) -> Any:
         """The memory of the epoch before, or None: the process has changed, or the epoch is processed again.
 
@@ -115,33 +128,45 @@ class WorkingState:
 
     def finished(self) -> State:
         buffers = {name: chunks for name, chunks in self._buffers.items() if chunks}
-        return State(buffers, self._counters, self._memory, self.results, self._own)
+        return State(buffers, self._counters, self._memory, self.results, self._own, self.broken)
 
 
 Manifest = dict[str, Any]
 # The part of a manifest with the places of each buffer's chunks.
 Buffers = dict[str, list[list[Any]]]
-# By directory and bucket, the least recently used first: the chunks of its latest state in this process, and the memory
-# of operators. A worker does not learn when a plan ends, so it forgets chunks that it has not used for long.
-_KNOWN: dict[tuple[str, int], tuple[dict[ChunkPlace, Chunk], dict[str, Any]]] = {}
+
+
+class WarmState(NamedTuple):
+    """The chunks of a bucket's latest state in this process, and the memory of operators; `nbytes` of both."""
+
+    chunks: dict[ChunkPlace, Chunk]
+    memory: dict[str, Any]
+    nbytes: int = 0
+
+
+# By directory and bucket, the least recently used first. A worker does not learn when a plan ends, so it forgets chunks
+# that it has not used for long.
+_KNOWN: dict[tuple[str, int], WarmState] = {}
 MOST_KNOWN = 64
+# The workers of all cores take at most a quarter of the machine's memory.
+MOST_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // (4 * (os.cpu_count() or 1))
 
 
 def load(directory: Path, bucket: int, manifest: Manifest | None) -> State:
     """The state that a manifest names; None is the empty one."""
     if manifest is None:
         return State()
-    known, memory = _KNOWN.get((str(directory), bucket), ({}, {}))
+    known = _KNOWN.get((str(directory), bucket), WarmState({}, {}))
     buffers = {
-        name: tuple(_chunk(directory, ChunkPlace(*place), partition, known) for *place, partition in chunks)
+        name: tuple(_chunk(directory, entry, known.chunks) for entry in chunks)
         for name, chunks in manifest["buffers"].items()
     }
-    _know(directory, bucket, buffers, memory)
-    return State(buffers, manifest["counters"], memory)
+    _know(directory, bucket, buffers, known.memory)
+    return State(buffers, manifest["counters"], known.memory)
 
 
 def store(directory: Path, bucket: int, file: str, state: State, *, durable: bool) -> tuple[State, Manifest]:
-    """Write the chunks that have no place yet; returns the state with all its places, and the manifest."""
+    """Write what has no place yet; returns the state with all its places, and the manifest."""
     data = bytearray()
     buffers = {name: tuple(_placed(chunk, file, data) for chunk in chunks) for name, chunks in state.buffers.items()}
     if data:
@@ -156,7 +181,7 @@ def store_own(directory: Path, bucket: int, file: str, state: State, *, durable:
     own = {name: tuple(_placed(chunk, file, data) for chunk in chunks) for name, chunks in state.own.items()}
     if data:
         _write(directory / file, data, durable)
-    _KNOWN.get((str(directory), bucket), ({}, {}))[0].update(_places(own))
+    _KNOWN.get((str(directory), bucket), WarmState({}, {})).chunks.update(_places(own))
     return _written(own)
 
 
@@ -168,7 +193,8 @@ def extend(manifest: Manifest, own: Buffers) -> None:
 
 def files_of(manifest: Manifest) -> set[str]:
     """The files that a manifest needs."""
-    return {place[0] for chunks in manifest["buffers"].values() for place in chunks}
+    entries = [entry for chunks in manifest["buffers"].values() for entry in chunks]
+    return {place[0] for entry in entries for place in (entry, *_dropped(entry))}
 
 
 def forget(directory: Path) -> None:
@@ -179,9 +205,13 @@ def forget(directory: Path) -> None:
 
 def _know(directory: Path, bucket: int, buffers: Mapping[str, tuple[Chunk, ...]], memory: dict[str, Any]) -> None:
     """Keep the chunks of a bucket's latest state, even if it is written elsewhere."""
+    chunks = _places(buffers)
+    nbytes = sum(chunk.nbytes for chunk in chunks.values()) + sum(
+        getattr(each, "nbytes", 0) for each in memory.values()
+    )
     _KNOWN.pop((str(directory), bucket), None)
-    _KNOWN[str(directory), bucket] = (_places(buffers), memory)
-    while len(_KNOWN) > MOST_KNOWN:
+    _KNOWN[str(directory), bucket] = WarmState(chunks, memory, nbytes)
+    while len(_KNOWN) > MOST_KNOWN or (len(_KNOWN) > 1 and sum(each.nbytes for each in _KNOWN.values()) > MOST_BYTES):
         del _KNOWN[next(iter(_KNOWN))]
 
 
@@ -190,21 +220,46 @@ def _places(buffers: Mapping[str, tuple[Chunk, ...]]) -> dict[ChunkPlace, Chunk]
 
 
 def _written(buffers: Mapping[str, tuple[Chunk, ...]]) -> Buffers:
-    return {name: [[*_fields(chunk), chunk.partition] for chunk in chunks] for name, chunks in buffers.items()}
+    return {name: [_entry(chunk) for chunk in chunks] for name, chunks in buffers.items()}
 
 
-def _fields(chunk: Chunk) -> tuple[str, int, int, int]:
+def _entry(chunk: Chunk) -> list[Any]:
     assert chunk.place is not None
-    return chunk.place.file, chunk.place.offset, chunk.place.length, chunk.place.checksum
+    dropped = [list(astuple(part)) for part in chunk.dropped.parts]
+    return [*astuple(chunk.place), chunk.partition, *([dropped] if dropped else [])]
+
+
+def _dropped(entry: list[Any]) -> list[list[Any]]:
+    """The places of the rows that a chunk has lost; chunks of earlier versions have lost none."""
+    return entry[5] if len(entry) > 5 else []
 
 
 def _placed(chunk: Chunk, file: str, data: bytearray) -> Chunk:
-    if chunk.place is not None:
+    """The chunk with a place for all of it. What has none is appended to the data of a file."""
+    if chunk.place is None:
+        return replace(chunk, place=_append(data, stream_bytes(chunk.to_table()), file))
+    rows, parts = chunk.dropped.rows, list(chunk.dropped.parts)
+    new = len(rows) - sum(map(_rows_in, parts))
+    if not new:
         return chunk
-    written = stream_bytes(chunk.to_table())
+    # Each part is at least twice the next one: there are few, and a row is written a few times.
+    while parts and _rows_in(parts[-1]) < 2 * new:
+        new += _rows_in(parts.pop())
+    parts.append(_append(data, rows[len(rows) - new :].astype(_ROW).tobytes(), file))
+    return replace(chunk, dropped=DroppedRows(rows, tuple(parts)))
+
+
+_ROW = np.dtype("<i4")
+
+
+def _rows_in(part: ChunkPlace) -> int:
+    return part.length // _ROW.itemsize
+
+
+def _append(data: bytearray, written: bytes, file: str) -> ChunkPlace:
     place = ChunkPlace(file, len(data), len(written), zlib.crc32(written))
     data += written
-    return replace(chunk, place=place)
+    return place
 
 
 def _write(path: Path, data: bytearray, durable: bool) -> None:
@@ -229,9 +284,21 @@ def _write(path: Path, data: bytearray, durable: bool) -> None:
         raise CheckpointError(f"the state file {path} cannot be written: {error.strerror or error}") from error
 
 
-def _chunk(directory: Path, place: ChunkPlace, partition: int, known: dict[ChunkPlace, Chunk]) -> Chunk:
-    if place in known:
-        return known[place]
+def _chunk(directory: Path, entry: list[Any], known: Mapping[ChunkPlace, Chunk]) -> Chunk:
+    """The chunk of a manifest's entry, if it is known as of another epoch, without what it has lost since then."""
+    place, partition = ChunkPlace(*entry[:4]), entry[4]
+    parts = tuple(ChunkPlace(*part) for part in _dropped(entry))
+    chunk = known.get(place)
+    if chunk is not None and chunk.dropped.parts == parts:
+        return chunk
+    rows = np.concatenate([NO_ROWS.rows, *(np.frombuffer(_read(directory, part), dtype=_ROW) for part in parts)])
+    if chunk is None or not np.isin(chunk.dropped.rows, rows).all():
+        # What was never committed may have dropped more.
+        chunk = Chunk(tuples_of(pa.ipc.open_stream(pa.py_buffer(_read(directory, place))).read_all()))
+    return Chunk(chunk.tuples.where(~np.isin(chunk.numbers(), rows)), partition, place, DroppedRows(rows, parts))
+
+
+def _read(directory: Path, place: ChunkPlace) -> bytes:
     path = directory / place.file
     try:
         with open(path, "rb") as file:
@@ -241,4 +308,4 @@ def _chunk(directory: Path, place: ChunkPlace, partition: int, known: dict[Chunk
         raise CheckpointError(f"the state file {path} cannot be read: {error}") from None
     if len(data) != place.length or zlib.crc32(data) != place.checksum:
         raise CheckpointError(f"the state file {path} is damaged: its checksum is wrong")
-    return Chunk(tuples_of(pa.ipc.open_stream(pa.py_buffer(data)).read_all()), partition, place)
+    return data

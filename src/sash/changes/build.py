@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 import pyarrow.types as pt
 
-from sash.changes.deltas import DeltasOp
+from sash.changes.deltas import DeltasOp, DuplicatesOp
 from sash.changes.distinct import CountingDistinctOp, DeltaStarOp, PlainDistinctOp
 from sash.changes.graph_join import GraphJoinOp
-from sash.changes.group_by import GroupByOp, GrowingGroupByOp
+from sash.changes.group_by import ExtremesGroupByOp, GroupByOp, GrowingGroupByOp
 from sash.changes.join import NrrJoinOp, WindowJoinOp
 from sash.changes.matching import EXCEPT_ALL, INTERSECT_ALL, WITH_MATCH, WITHOUT_MATCH, MatchingOp
 from sash.changes.operator import Operator, StoredInput
@@ -28,6 +28,7 @@ from sash.plan.continuous import (
     UPA,
     BaseWindow,
     Distinct,
+    Duplicates,
     Filter,
     GroupBy,
     Intersection,
@@ -38,16 +39,19 @@ from sash.plan.continuous import (
     NrrJoin,
     RelationJoin,
     Union,
+    drops_outdone,
     executed_pattern,
     inputs,
     path_below,
     strategy_below,
     windows,
 )
+from sash.plan.estimates import Statistics, flow_above
 from sash.plan.join_order import EAGER, JoinExecution
-from sash.plan.lazy_joins import evaluation_of, join_execution
+from sash.plan.lazy_joins import evaluation_of, join_execution, keeps_times
 from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, Outliving, OutputNode, Sampled, Snapshots, Stamped
+from sash.plan.punctuations import closers
 
 STRICT = UpdatePattern.STRICT
 
@@ -69,7 +73,7 @@ class _Builder:
         lengths = [window.window.length for window in windows(plan) if window.lifetime is not None]
         self._span = max(lengths, default=1)
         lazy = evaluation_of(plan)
-        self._seen_at = None if lazy is None or lazy.restores else lazy
+        self._seen_at = None if lazy is None or keeps_times(lazy) else lazy
         # An epoch is the unit of time.
         self._joined = EAGER if lazy is None else join_execution(plan, lazy.slide)
         self.operators: dict[str, Operator] = {}
@@ -103,7 +107,7 @@ class _Builder:
     def _passes_names(self, node: Node) -> bool:
         """Whether its rows have the ids of its inputs; groups, counted values and results have their own ids."""
         counted = isinstance(node, Distinct) and self._pattern(node.input) is STRICT
-        return not counted and not isinstance(node, GroupBy | Deltas | Outliving | Snapshots)
+        return not counted and not isinstance(node, GroupBy | Duplicates | Deltas | Outliving | Snapshots)
 
     def _width(self, node: Node, widths: list[int]) -> int:
         if isinstance(node, BaseWindow) or not self._passes_names(node):
@@ -126,18 +130,19 @@ class _Builder:
         if isinstance(node, Join):
             return WindowJoinOp(node.schema, node.keys, self._sides(node, path), width)
         if isinstance(node, MultiJoin):
-            stored = (self._storing(each, path_below(path, place)) for place, each in enumerate(node.inputs))
-            return pipelined(node, tuple(stored), width, self._joined)
+            stored = tuple(self._storing(node, path, place) for place in range(len(node.inputs)))
+            return pipelined(node, stored, width, self._joined)
         if isinstance(node, NrrJoin):
             return NrrJoinOp(node, width)
         if isinstance(node, RelationJoin):
             live = StoredInput(f"{path}1.live", STRICT, self._span, self._partitions)
-            return WindowJoinOp(node.schema, node.keys, (self._storing(node.input, f"{path}0"), live), width)
+            return WindowJoinOp(node.schema, node.keys, (self._storing(node, path), live), width)
         if isinstance(node, Distinct):
             return self._distinct(node, path, width)
         if isinstance(node, GroupBy):
-            grows = node.input.pattern is UpdatePattern.MONOTONIC
-            return (GrowingGroupByOp if grows else GroupByOp)(node, self._storing(node.input, f"{path}0"), width)
+            return self._group_by(node)(node, self._storing(node, path), width)
+        if isinstance(node, Duplicates):
+            return DuplicatesOp(node.schema, node.copies, path, width)
         if isinstance(node, OutputNode):
             return self._output(node, path, width)
         rule = _rule(node)
@@ -153,16 +158,21 @@ class _Builder:
         return window if self._seen_at is None else SeenWindowOp(window, self._seen_at)
 
     def _distinct(self, node: Distinct, path: str, width: int) -> Operator:
-        storing = self._storing(node.input, f"{path}0")
+        storing = self._storing(node, path)
         if storing.pattern is STRICT:
             return CountingDistinctOp(node.schema, storing, width)
         if self._strategy == DIRECT and storing.pattern is not UpdatePattern.MONOTONIC:
             return PlainDistinctOp(node.schema, storing, width)
         return DeltaStarOp(node.schema, path, width)
 
+    def _group_by(self, node: GroupBy) -> type[GroupByOp]:
+        if node.input.pattern is UpdatePattern.MONOTONIC:
+            return GrowingGroupByOp
+        return ExtremesGroupByOp if drops_outdone(node, self._strategy) else GroupByOp
+
     def _output(self, node: OutputNode, path: str, width: int) -> Operator:
         if isinstance(node, Deltas):
-            return DeltasOp(node.schema, node.kind, self._storing(node.input, f"{path}0"), width)
+            return DeltasOp(node.schema, node.kind, self._storing(node, path), width)
         if isinstance(node, Stamped):
             return StampedOp(node, width)
         if isinstance(node, Outliving):
@@ -170,18 +180,21 @@ class _Builder:
         if isinstance(node, Sampled):
             return SampledOp(node, path, width)
         if isinstance(node, Snapshots):
-            return SnapshotsOp(node, self._storing(node.input, f"{path}0"), width)
+            return SnapshotsOp(node, self._storing(node, path), width)
         if isinstance(node.window, RowWindow):
             return ResultRowsOp(node.schema, path, node.window.length, node.partition, width)
         return TimeWindowOp(node.schema, None if node.window.unbounded else node.window.length, width)
 
     def _sides(self, node: Join | Negation | Intersection, path: str) -> tuple[StoredInput, StoredInput]:
-        left, right = (self._storing(input, path_below(path, place)) for place, input in enumerate(inputs(node)))
-        return left, right
+        return self._storing(node, path, 0), self._storing(node, path, 1)
 
-    def _storing(self, node: Node, path: str) -> StoredInput:
-        plain = self._strategy == DIRECT
-        return StoredInput(f"{path}.live", self._pattern(node), self._span, self._partitions, plain)
+    def _storing(self, node: Node, path: str, place: int = 0) -> StoredInput:
+        """How the node at a path stores its input at a place."""
+        below, plain = inputs(node)[place], self._strategy == DIRECT
+        pattern, name = self._pattern(below), f"{path_below(path, place)}.live"
+        expected = flow_above(below, Statistics(), self._strategy).announced if pattern is STRICT else 0.0
+        known = closers(node, path, place, self._strategy)
+        return StoredInput(name, pattern, self._span, self._partitions, plain, expected, known)
 
 
 def pipelined(

@@ -1,5 +1,7 @@
 """Istream and Dstream (CQL; thesis 2.1.3): rows of a relation that are new since one time unit before, or gone.
 
+DuplicatesOp gives the new rows of a relation that says itself how often it has each row.
+
     needs   any update pattern
     time    one pass over the live rows per epoch
     space   the live rows: natural expiries count as well as negative tuples
@@ -10,6 +12,7 @@ The difference of a row's multiplicities after and before an instant says how ma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -86,6 +89,34 @@ class DeltasOp:
             return places, times
         number = np.maximum(self._sign * np.add.reduceat(steps, firsts), 0)
         return np.repeat(places[firsts], number), np.repeat(times[firsts], number)
+
+
+class DuplicatesOp:
+    """Gives a row again for each copy by which its number of copies grows at an instant.
+
+    needs   copies that never become fewer
+    time    one sort of the epoch's changes, and the rows that come
+    space   nothing
+    """
+
+    def __init__(self, schema: pa.Schema, copies: str, name: str, width: int) -> None:
+        self.schema = schema
+        self.width = width
+        self._copies = copies
+        self._name = name
+
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
+        (changes,) = inputs
+        rows = changes.rows.select(self.schema.names)
+        (codes,) = dense_codes([rows], [self.schema.names], null_safe=True)
+        order = np.lexsort((codes, changes.exp, changes.ts))
+        sorted_by = np.stack([changes.ts, changes.exp, codes])[:, order]
+        firsts = np.flatnonzero((np.diff(sorted_by, prepend=-1) != 0).any(axis=0))
+        copies = np.asarray(changes.rows[self._copies], dtype=np.int64) * changes.sign
+        more = np.add.reduceat(copies[order], firsts) if len(firsts) else copies
+        places = np.repeat(order[firsts], more)
+        found = appended(rows.take(pa.array(places)), changes.ts[places], state, self._name, self.width)
+        return replace(found, exp=changes.exp[places])
 
 
 def appended(rows: pa.Table, ts: Int64s, state: WorkingState, name: str, width: int) -> Changes:

@@ -13,12 +13,13 @@ the value would be missing. The duplicate that expires last is right for both.
 An epoch of delta-star adds a chunk to `shown` and to `spare`. A spare duplicate is dead when it has taken a value's
 place, or when a better one has come; a chunk that is mostly dead is rewritten. `KnownValues` has the values' numbers,
 the expiries of their shown tuples, and the places of their spare duplicates. It goes from epoch to epoch with the
-state, is never stored, and is made again from the buffers where it is missing. The output of an epoch must not depend
+state, is never stored, and is made again from the buffers where it is missing; where it is outdated, the chunks that
+other processes have added are numbered. The output of an epoch must not depend
 on `KnownValues`: nothing is ordered by the values' numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -138,9 +139,9 @@ class DeltaStarOp:
     def _known(self, state: WorkingState, low: int) -> KnownValues:
         shown, spare = ([chunk.tuples for chunk in state.chunks(name)] for name in (self._shown, self._spare))
         known = state.recalled(self._name)
-        if isinstance(known, KnownValues) and _are_same(known.of, [*shown, *spare]):
-            return known
-        return KnownValues(self.schema, shown, spare, low)
+        if not isinstance(known, KnownValues):
+            return KnownValues(self.schema, shown, spare, low)
+        return known if _are_same(known.of, [*shown, *spare]) else known.caught_up(shown, spare, low)
 
     def _store(self, state: WorkingState, known: KnownValues, appeared: Changes, epoch: Epoch) -> None:
         shown = Fifo(state.chunks(self._shown))
@@ -153,7 +154,7 @@ class DeltaStarOp:
         spare = [stored.get(id(part.tuples)) or Chunk(part.tuples) for part in known.parts]
         state.store(self._shown, shown.chunks)
         state.store(self._spare, spare)
-        known.of = [chunk.tuples for chunk in (*shown.chunks, *spare)]
+        known.leave([chunk.tuples for chunk in (*shown.chunks, *spare)])
         if not known.is_outdated():
             state.remember(self._name, known)
 
@@ -176,18 +177,47 @@ class KnownValues:
 
     of: list[Changes]
 
-    def __init__(self, schema: pa.Schema, shown: Sequence[Changes], spare: Sequence[Changes], low: int) -> None:
+    def __init__(
+        self, schema: pa.Schema, shown: Sequence[Changes], spare: Sequence[Changes], low: int,
+        before: KnownValues | None = None,
+    ) -> None:  # fmt: skip
         self.parts: list[SpareChunk] = []
         self._schema = schema
-        self.numbering = KeyNumbers(schema)
+        self.numbering: KeyNumbers = KeyNumbers(schema) if before is None else before.numbering
+        known = {} if before is None else before._numbered()
         self._given_out = 0
-        self.shown, self.spare, self.spare_exp = (np.full(0, empty, dtype=np.int64) for empty in (GONE, -1, GONE))
-        for tuples in shown:
-            values, lives = self.numbers(tuples.rows), tuples.exp >= low
+        empty = (GONE, -1, GONE)
+        self.shown, self.spare, self.spare_exp = (np.full(len(self.numbering), each, dtype=np.int64) for each in empty)
+        self._shown_numbers = [self._numbered_chunk(tuples, known) for tuples in shown]
+        for tuples, values in self._shown_numbers:
+            lives = tuples.exp >= low
             self.shown[values[lives]] = tuples.exp[lives]
         for tuples in spare:
-            self.parts.append(SpareChunk(self.places(len(tuples)), tuples, self.numbers(tuples.rows)))
+            _, values = self._numbered_chunk(tuples, known)
+            self.parts.append(SpareChunk(self.places(len(tuples)), tuples, values))
         self._find_spare()
+
+    def caught_up(self, shown: Sequence[Changes], spare: Sequence[Changes], low: int) -> KnownValues:
+        """The same for buffers of another epoch: values that are numbered already keep their numbers."""
+        return KnownValues(self._schema, shown, spare, low, None if self.is_outdated() else self)
+
+    def leave(self, tuples: list[Changes]) -> None:
+        """Note what an epoch leaves; chunks that are gone are forgotten."""
+        self.of, stay = tuples, set(map(id, tuples))
+        self._shown_numbers = [pair for pair in self._shown_numbers if id(pair[0]) in stay]
+
+    @property
+    def nbytes(self) -> int:
+        arrays = [self.shown, self.spare, self.spare_exp, *(values for _, values in self._shown_numbers)]
+        return self.numbering.nbytes + sum(part.nbytes for part in (*arrays, *(each.values for each in self.parts)))
+
+    def _numbered(self) -> dict[int, tuple[Changes, Int64s]]:
+        """The chunks whose values' numbers are known, by identity."""
+        chunks = [*self._shown_numbers, *((part.tuples, part.values) for part in self.parts)]
+        return {id(tuples): (tuples, values) for tuples, values in chunks}
+
+    def _numbered_chunk(self, tuples: Changes, known: Mapping[int, tuple[Changes, Int64s]]) -> tuple[Changes, Int64s]:
+        return known.get(id(tuples)) or (tuples, self.numbers(tuples.rows))
 
     def _find_spare(self) -> None:
         """Find each value's duplicate that expires last, the youngest of several, if it outlives the shown tuple."""

@@ -2,7 +2,7 @@
 
     needs   aggregates whose partials combine; any update pattern
     time    per arrival and expiry, one combination per level of the group's tree
-    space   keys and arguments of the live tuples, and a row per group
+    space   keys and arguments of the live tuples (of MIN and MAX, see ExtremesGroupByOp), and a row per group
 
 Every arrival and expiry may change a group's row: the output is the old row taken back and the new row, once per
 instant and only if they differ. A group without tuples has no row. An aggregate without GROUP BY has a row from its
@@ -14,7 +14,7 @@ subtracted: extremes need no inverse, and sums of floats do not keep the roundin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -245,9 +245,13 @@ class GroupByOp:
         if len(happening.ends):
             rows, present, _ = self._rows(happening, alive.tuples.rows, TupleLeaves(alive.tuples.rows))
             found = in_sequence([begun, self._replaced(happening, rows, present, shown, standing, state)])
-        alive.settle(buffer, epoch.high - 1)
+        alive.settle(buffer, epoch.high - 1, self._superfluous(codes, alive))
         self._storing.close(state, buffer)
         return self._named(found, state)
+
+    def _superfluous(self, codes: Int64s, alive: Lifetimes) -> NDArray[np.bool_] | None:
+        """The tuples that no later row of their group depends on; None: there are none."""
+        return None
 
     def _named(self, found: Changes, state: WorkingState) -> Changes:
         return self._identities.named(found, state) if self.width else found
@@ -255,7 +259,7 @@ class GroupByOp:
     def _standing(self, arrived: Changes, state: WorkingState, epoch: Epoch) -> tuple[Changes, Changes]:
         """The rows that stand, and a row over no tuples if it appears in this epoch."""
         none = Changes.none(self.schema)
-        shown = [*Fifo(state.chunks(self._shown)).tuples(), none][0]
+        shown = in_sequence([none, *Fifo(state.chunks(self._shown)).tuples()])
         if self._keys or len(shown) or epoch.begins is None:
             return shown, none
         at, first = max(epoch.begins + 1, epoch.low), int(arrived.ts.min(initial=epoch.high))
@@ -263,7 +267,7 @@ class GroupByOp:
             return shown, none
         values = [pa.array([0 if call.function == "count" else None], call.type) for call in self._calls]
         begun = _changes(pa.table(values, schema=self.schema), np.array([at]), np.ones(1, dtype=np.int8))
-        _store_rows(begun.rows, self._shown, state)
+        _replace_rows(state, self._shown, np.zeros(0, dtype=np.bool_), begun.rows)
         return begun, begun
 
     def _codes(self, rows: pa.Table, shown: pa.Table) -> tuple[Int64s, Int64s]:
@@ -349,13 +353,14 @@ class GroupByOp:
         state: WorkingState,
     ) -> None:
         last = np.append(groups[1:] != groups[:-1], True) & present
-        untouched = np.flatnonzero(~np.isin(standing, groups))
-        places = np.concatenate([untouched, np.flatnonzero(last) + stored])
-        _store_rows(every.take(pa.array(places)), self._shown, state)
+        rows = every.take(pa.array(np.flatnonzero(last) + stored))
+        _replace_rows(state, self._shown, np.isin(standing, groups), rows)
 
 
-def _store_rows(rows: pa.Table, name: str, state: WorkingState) -> None:
-    buffer, number = Fifo(), rows.num_rows
+def _replace_rows(state: WorkingState, name: str, gone: NDArray[np.bool_], rows: pa.Table) -> None:
+    """Drop some stored rows, and add others."""
+    buffer, number = Fifo(state.chunks(name)), rows.num_rows
+    buffer.drop(gone)
     buffer.add(_changes(rows, np.zeros(number, dtype=np.int64), np.ones(number, dtype=np.int8)))
     state.store(name, buffer.chunks)
 
@@ -416,6 +421,55 @@ def _same(rows: pa.Table, others: pa.Table) -> NDArray[np.bool_]:
     return same
 
 
+# -- groups with extremes only ---------------------------------------------------------------------------
+
+
+class ExtremesGroupByOp(GroupByOp):
+    """Group-by with MIN and MAX alone: a tuple leaves early if another one outlives and outdoes it (2.2.2).
+
+    A tuple stays while it may still become the extreme of one of the aggregates. The tuple of a group that expires last
+    always stays, so a group has a row for as long as it has tuples.
+
+    needs   an input without negative tuples: a tuple that outdoes others may not be taken back
+    space   of n tuples of a group in random order, about ln n per aggregate
+    """
+
+    def _superfluous(self, codes: Int64s, alive: Lifetimes) -> NDArray[np.bool_] | None:
+        if not len(alive.arrivals()):
+            return None
+        columns, number = columns_of(alive.tuples.rows), len(alive)
+        nears = [_nearness(call, columns, self._partials[call.name]) for call in self._calls]
+        stays = np.zeros(number, dtype=np.bool_)
+        for nearness in nears or [np.zeros(number, dtype=np.int64)]:
+            stays |= outlasting(codes, alive.tuples.exp, nearness)
+        return ~stays
+
+
+def _nearness(call: Aggregated, columns: Mapping[str, pa.Array], partials: Sequence[Partial]) -> Int64s:
+    """How near each value is to the extreme, as a number from 0 on; a missing value is the farthest."""
+    assert call.argument is not None
+    extreme = next(partial for partial in partials if partial.kind == call.function)
+    column = columns[call.argument]
+    values, places = np.unique(lifted(extreme, column, len(column))[0], return_inverse=True)
+    nearness = places + 1 if call.function == "max" else len(values) - places
+    return np.where(np.asarray(column.is_valid(), dtype=np.bool_), nearness, 0)
+
+
+def outlasting(codes: Int64s, exp: Int64s, nearness: Int64s) -> NDArray[np.bool_]:
+    """The tuples that may become their group's extreme: all that expire later are farther from it.
+
+    >>> outlasting(np.zeros(4, np.int64), np.array([1, 2, 3, 4]), np.array([5, 9, 2, 3])).tolist()
+    [False, True, False, True]
+    """
+    # Group by group, the last expiry first; a group's numbers are above those of the groups before it.
+    order = np.lexsort((nearness, exp, codes))[::-1]
+    reached = (codes.max(initial=0) - codes[order]) * (nearness.max(initial=0) + 1) + nearness[order]
+    best = np.maximum.accumulate(reached)
+    stays = np.empty(len(codes), dtype=np.bool_)
+    stays[order] = np.append(True, best[1:] > best[:-1])[: len(order)]
+    return stays
+
+
 # -- groups that never lose a tuple ----------------------------------------------------------------------
 
 
@@ -434,8 +488,10 @@ class GrowingGroupByOp(GroupByOp):
         new = inputs[0].with_rows(inputs[0].rows.select(self._needed))
         shown, begun = self._standing(new, state, epoch)
         if not len(new):
+            self._close(name, state, epoch)
             return self._named(begun, state)
-        kept = [part.rows for part in Fifo(state.chunks(name)).tuples()]
+        parts = [part.rows for part in Fifo(state.chunks(name)).tuples()]
+        kept = [pa.concat_tables(parts)] if parts else []
         partials = list(dict.fromkeys(p for call in self._calls for p in self._partials[call.name]))
         leaves = GrownLeaves(kept[0] if kept else None, new.rows, partials)
         keyed = self._keyed(kept, new.rows)
@@ -445,7 +501,19 @@ class GrowingGroupByOp(GroupByOp):
         rows, present, merged = self._rows(happening, keyed, leaves)
         found = in_sequence([begun, self._replaced(happening, rows, present, shown, standing, state)])
         self._store(name, keyed, codes, happening, _partial_columns(partials, merged), kept, state)
-        return self._named(found, state)
+        found = self._named(found, state)
+        self._close(name, state, epoch)
+        return found
+
+    def _close(self, partials: str, state: WorkingState, epoch: Epoch) -> None:
+        """Forget the groups that are final by a promise: their rows stand for ever."""
+        for name in (partials, self._shown, self._identities.name):
+            buffer = Fifo(state.chunks(name))
+            parts = [part.rows for part in buffer.tuples()]
+            closed = self._storing.closed(pa.concat_tables(parts), state, epoch) if parts else None
+            if closed is not None:
+                buffer.drop(closed)
+                state.store(name, buffer.chunks)
 
     def _keyed(self, kept: list[pa.Table], new: pa.Table) -> pa.Table:
         """The keys of all leaves; a table must have a column."""
@@ -464,17 +532,14 @@ class GrowingGroupByOp(GroupByOp):
         kept: list[pa.Table],
         state: WorkingState,
     ) -> None:
-        """Store new partials for touched groups, and the old ones for the others."""
+        """Store new partials for touched groups instead of their old ones."""
         groups = happening.groups
         last = np.flatnonzero(np.append(groups[1:] != groups[:-1], True))
         one = happening.switched[happening.ends - 1][last]
         keys = {key: keyed[key].take(pa.array(one)) for key in self._keys}
         touched = pa.table({**keys, **{name: array.take(pa.array(last)) for name, array in columns.items()}})
-        parts = [touched]
-        if kept:
-            untouched = np.flatnonzero(~np.isin(codes[: kept[0].num_rows], groups))
-            parts.insert(0, kept[0].take(pa.array(untouched)))
-        _store_rows(pa.concat_tables(parts), name, state)
+        stored = kept[0].num_rows if kept else 0
+        _replace_rows(state, name, np.isin(codes[:stored], groups), touched)
 
 
 class GrownLeaves:

@@ -5,7 +5,8 @@
     space   the live tuples of both inputs; no result is stored
 
 Pairs are found by a chained hash table on the smaller side. Expiry is lazy: dead tuples are skipped until their chunk
-is dropped.
+is dropped. Rows that replace each other (groups on both sides) are joined in the order of time instead: of thousands of
+rows that a group has in an epoch one lives at a time.
 
 In a join with a table (thesis 3.3.1) the table is the right input. A relation brings the insertions and deletions of
 the epoch. A non-retroactive relation is looked up: each tuple finds the version of the row that was valid when the
@@ -77,6 +78,43 @@ def kernel_pairs(
     return ones, others
 
 
+@njit(cache=True)
+def kernel_pairs_in_time(
+    one: Int64s, one_ts: Int64s, one_out: Int64s, other: Int64s, other_ts: Int64s, other_out: Int64s
+) -> tuple[Int64s, Int64s]:
+    """The same pairs, in the order of time: each tuple that comes finds the live tuples of the other side, and drops
+    the dead ones from their chain."""
+    codes, first = np.concatenate((one, other)), len(one)
+    ts, out = np.concatenate((one_ts, other_ts)), np.concatenate((one_out, other_out))
+    order = np.argsort(ts, kind="mergesort")
+    size, found = 16, 0
+    while size < 2 * len(codes):
+        size *= 2
+    ones, others = np.empty(0, np.int64), np.empty(0, np.int64)
+    for count_only in (True, False):
+        if not count_only:
+            ones, others = np.empty(found, np.int64), np.empty(found, np.int64)
+            found = 0
+        heads, following = np.full((2, size), -1, np.int64), np.empty(len(codes), np.int64)
+        for place in order:
+            side, slot = int(place >= first), _slot(codes[place], size)
+            before, at = -1, heads[1 - side, slot]
+            while at >= 0:
+                if out[at] > ts[place]:
+                    if codes[at] == codes[place] and ts[place] < out[place]:
+                        if not count_only:
+                            ones[found], others[found] = min(at, place), max(at, place) - first
+                        found += 1
+                    before = at
+                elif before >= 0:
+                    following[before] = following[at]
+                else:
+                    heads[1 - side, slot] = following[at]
+                at = following[at]
+            following[place], heads[side, slot] = heads[side, slot], place
+    return ones, others
+
+
 class Combinations(NamedTuple):
     """Places of the members by input; when each combination appears, expires, and is taken back."""
 
@@ -105,7 +143,7 @@ class PipelinedJoin(ABC):
         alive = [lifetimes(buffer, arrived) for buffer, arrived in zip(buffers, inputs, strict=True)]
         found = self._changes(alive, epoch)
         for side, tuples, buffer in zip(self._sides, alive, buffers, strict=True):
-            tuples.settle(buffer, epoch.high + epoch.pause)
+            tuples.settle(buffer, epoch.high + epoch.pause, side.closed(tuples.tuples.rows, state, epoch))
             side.close(state, buffer)
         return found
 
@@ -148,14 +186,17 @@ class WindowJoinOp(PipelinedJoin):
 
     def _combinations(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Combinations:
         left, right = alive
-        ones, others = _pairs(left, right, self._keys, epoch.share)
+        replaced = all(side.pattern is UpdatePattern.STRICT for side in self._sides)
+        ones, others = matched_pairs(left, right, self._keys, epoch.share, in_time=replaced)
         start = np.maximum(left.tuples.ts[ones], right.tuples.ts[others])
         exp = np.minimum(left.tuples.exp[ones], right.tuples.exp[others])
         end = np.minimum(left.end[ones], right.end[others]) if self._strict else exp
         return Combinations(np.stack([ones, others]), start, exp, end)
 
 
-def _pairs(left: Lifetimes, right: Lifetimes, keys: tuple[tuple[str, str], ...], share: Share) -> tuple[Int64s, Int64s]:
+def matched_pairs(
+    left: Lifetimes, right: Lifetimes, keys: tuple[tuple[str, str], ...], share: Share, *, in_time: bool
+) -> tuple[Int64s, Int64s]:
     """A share's pairs that were ever alive, with at least one tuple that came or was taken back in this epoch."""
     if keys:
         (one, other), named = join_values((left.tuples.rows, right.tuples.rows), list(zip(*keys, strict=True)))
@@ -165,19 +206,20 @@ def _pairs(left: Lifetimes, right: Lifetimes, keys: tuple[tuple[str, str], ...],
     touched = [side.touched for side in (left, right)]
     named = share.taken((one, other), touched, named)
     every = (one, left), (other, right)
-    first = _matches(*every[0], touched[0] & named[0], *every[1], named[1])
-    second = _matches(*every[1], touched[1] & named[1], *every[0], ~touched[0] & named[0])
+    first = _matches(*every[0], touched[0] & named[0], *every[1], named[1], in_time=in_time)
+    second = _matches(*every[1], touched[1] & named[1], *every[0], ~touched[0] & named[0], in_time=in_time)
     return np.concatenate([first[0], second[1]]), np.concatenate([first[1], second[0]])
 
 
 def _matches(
     built: Int64s, side: Lifetimes, wanted: NDArray[np.bool_],
-    probing: Int64s, other: Lifetimes, allowed: NDArray[np.bool_],
+    probing: Int64s, other: Lifetimes, allowed: NDArray[np.bool_], *, in_time: bool,
 ) -> tuple[Int64s, Int64s]:  # fmt: skip
     ones, others = np.flatnonzero(wanted), np.flatnonzero(allowed)
     if not len(ones) or not len(others):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    found = kernel_pairs(
+    kernel = kernel_pairs_in_time if in_time else kernel_pairs
+    found = kernel(
         built[ones], side.tuples.ts[ones], side.out[ones], probing[others], other.tuples.ts[others], other.out[others]
     )
     return ones[found[0]], others[found[1]]

@@ -173,6 +173,10 @@ class KeyNumbers:
     def __len__(self) -> int:
         return self._number
 
+    @property
+    def nbytes(self) -> int:
+        return self._known.nbytes + self._slots.nbytes
+
     def numbers(self, rows: pa.Table) -> Int64s:
         keys = self._keys(rows)
         self._make_room(self._number + len(keys))

@@ -56,9 +56,14 @@ class Lifetimes:
         """Places of the tuples that leave in the epoch."""
         return np.flatnonzero((self.out >= epoch.low) & (self.out < epoch.high))
 
-    def settle(self, buffer: Buffer, now: int) -> None:
-        """Keep in the buffer the tuples that live after `now`."""
+    def settle(self, buffer: Buffer, now: int, superfluous: NDArray[np.bool_] | None = None) -> None:
+        """Keep in the buffer the tuples that live after `now`, but for those that nobody needs."""
         gone = self.end < NEVER
+        buffer.came += len(self) - self.stored
+        buffer.taken_back += int(gone.sum())
+        if superfluous is not None:
+            # Expired tuples go with their chunk.
+            gone |= superfluous & (self.tuples.exp > now)
         if gone[: self.stored].any():
             buffer.drop(gone[: self.stored])
         stays = ~gone & (self.tuples.exp > now)
@@ -115,26 +120,28 @@ class Identities:
     """`keys` identify results (all columns by default); standing results are stored with their numbers."""
 
     def __init__(self, name: str, schema: pa.Schema, keys: Sequence[str] | None = None) -> None:
-        self._name = name
+        self.name = name
         self._schema = schema
         self._keys = list(schema.names if keys is None else keys)
 
     def named(self, found: Changes, state: WorkingState) -> Changes:
         """Changes with ids; those of one key alternate between appearing and being taken back."""
-        stored = [*Fifo(state.chunks(self._name)).tuples(), Changes.none(self._schema, 1)][0]
+        buffer = Fifo(state.chunks(self.name))
+        stored = in_sequence([Changes.none(self._schema, 1), *buffer.tuples()])
         numbers = np.full((len(found), 1), -1, dtype=np.int64)
         appears = found.sign > 0
-        numbers[appears, 0] = state.numbers(self._name, int(appears.sum()))
+        numbers[appears, 0] = state.numbers(self.name, int(appears.sum()))
         every = in_sequence([stored, Changes(found.rows, found.ts, found.exp, found.sign, numbers)])
         codes = self._codes(every.rows)
         order = np.lexsort((every.sign, every.ts, codes))
         back = np.flatnonzero(every.sign[order] < 0)
         every.ids[order[back]] = every.ids[order[back - 1]]
         last = np.append(codes[order][1:] != codes[order][:-1], True) if len(order) else np.zeros(0, dtype=np.bool_)
-        stand = np.sort(order[last & (every.sign[order] > 0)])
-        buffer = Fifo()
-        buffer.add(every.take(stand))
-        state.store(self._name, buffer.chunks)
+        stands = np.zeros(len(every), dtype=np.bool_)
+        stands[order[last & (every.sign[order] > 0)]] = True
+        buffer.drop(~stands[: len(stored)])
+        buffer.add(every.take(len(stored) + np.flatnonzero(stands[len(stored) :])))
+        state.store(self.name, buffer.chunks)
         return Changes(found.rows, found.ts, found.exp, found.sign, every.ids[len(stored) :])
 
     def _codes(self, rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

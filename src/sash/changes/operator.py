@@ -12,17 +12,22 @@ has no value that all tuples of a result have: one of its inputs is divided as a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.changes.bucket_state import WorkingState
-from sash.changes.buffers import Buffer, Linear, adapted, buffer_for
-from sash.core.changes import Changes, UpdatePattern
+from sash.changes.buffers import Buffer, Chunk, Linear, adapted, buffer_for
+from sash.core.changes import NEVER, Changes, UpdatePattern
+from sash.plan.punctuations import Closers
+
+Int64s = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,10 @@ class StoredInput:
     `partitions` of a calendar queue or slots of a hashed buffer; by default as many as its size asks for. A chunk knows
     when its last tuple expires, so their number may change while it is stored.
     `plain` is the direct approach: a list, whatever the pattern.
+
+    `taken_back` is the part of STRICT tuples that is expected to be taken back. The state counts them: from `ENOUGH`
+    tuples on, their own part decides which buffer holds them. Chunks of both kinds may lie in one buffer.
+    `closers` are the promises that let tuples leave early (plan/punctuations.py).
     """
 
     name: str
@@ -39,20 +48,55 @@ class StoredInput:
     span: int
     partitions: int | None = None
     plain: bool = False
+    taken_back: float = 1.0
+    closers: Closers = ()
+
+    def closed(self, rows: pa.Table, state: WorkingState, epoch: Epoch) -> Booleans | None:
+        """The rows that nobody waits for any more, by the promises that hold before the epoch; None: there are none."""
+        found = np.full(rows.num_rows, bool(self.closers))
+        for pairs in self.closers:
+            parts = [promised(rows[own], state.chunks(column.buffer), epoch.low) for own, column in pairs]
+            found &= np.logical_or.reduce(parts)
+        return found if found.any() else None
 
     def open(self, state: WorkingState) -> Buffer:
         if self.plain:
             return Linear(state.chunks(self.name))
         chunks = state.chunks(self.name)
         partitions = self.partitions or adapted(sum(map(len, chunks)))
-        return buffer_for(self.pattern, chunks, span=self.span, partitions=partitions)
+        came, taken_back = map(state.count, counters_of(self.name))
+        part = taken_back / came if came >= ENOUGH else self.taken_back
+        return buffer_for(self.pattern, chunks, span=self.span, partitions=partitions, taken_back=part)
 
     def close(self, state: WorkingState, buffer: Buffer) -> None:
         state.store(self.name, buffer.chunks)
+        if self.pattern is not UpdatePattern.STRICT or self.plain:
+            return
+        for counter, more in zip(counters_of(self.name), (buffer.came, buffer.taken_back), strict=True):
+            state.add(counter, more)
+        if state.count(counters_of(self.name)[0]) > 2 * RECENT:
+            # Half of what was counted is forgotten: recent tuples count most.
+            for counter in counters_of(self.name):
+                state.add(counter, -state.count(counter) // 2)
 
 
-Int64s = NDArray[np.int64]
-Booleans = NDArray[np.bool_]
+def promised(column: pa.ChunkedArray, promises: Iterable[Chunk], before: int = NEVER) -> Booleans:
+    """Which values are promised not to come again, by the promises that hold before an instant."""
+    values = [chunk.tuples.where(chunk.tuples.ts < before).rows["value"] for chunk in promises]
+    if not values:
+        return np.zeros(len(column), dtype=np.bool_)
+    every = pa.chunked_array([chunk for value in values for chunk in value.chunks], values[0].type)
+    return np.asarray(pc.is_in(column, value_set=every), dtype=np.bool_)
+
+
+ENOUGH, RECENT = 1_000, 100_000
+
+
+def counters_of(name: str) -> tuple[str, str]:
+    """The counters of a stored input: of tuples that came, and of tuples that were taken back."""
+    return f"{name}.came", f"{name}.back"
+
+
 _SLOTS = 1 << 16
 
 
@@ -109,14 +153,15 @@ class Epoch:
     """The instants to process: low <= t < high; and a share of a join's results, if several tasks find them.
 
     `begins`: the first tuple of all streams comes after this. None before there is one, or where no operator needs it.
-    `pause`: for this time after the epoch, no tuple comes.
+    `pause`: until this time after `high` no operator needs the tuples that expire. -1: another plan of the query may
+    begin at `high`, and needs what expires there (live_tuples.py).
     """
 
     low: int
     high: int
     share: Share = WHOLE
     begins: int | None = None
-    pause: int = 0
+    pause: int = -1
 
 
 class Operator(Protocol):

@@ -34,12 +34,13 @@ from sash.changes.deltas import net
 from sash.changes.hashing import buckets_of
 from sash.changes.join import table_input
 from sash.changes.lifetimes import in_sequence
-from sash.changes.operator import WHOLE, Epoch, Share
+from sash.changes.operator import WHOLE, Epoch, Share, promised
 from sash.core.changes import NEVER, Changes, together
 from sash.core.versions import RowVersions
 from sash.plan.continuous import BaseWindow, Node, TableJoin, inputs, path_below, windows
-from sash.plan.lazy_joins import evaluation_of
+from sash.plan.lazy_joins import evaluation_of, keeps_times
 from sash.plan.outputs import Outliving
+from sash.plan.punctuations import Promise, promised_columns
 from sash.plan.stages import EVERYWHERE, StagePlan, Target, divided_join
 
 NO_TABLES: Mapping[str, RowVersions] = MappingProxyType({})
@@ -76,6 +77,7 @@ class _Given:
     arrived: Mapping[int, Arrivals]
     exchanged: Mapping[str, Changes]
     tables: Mapping[str, RowVersions]
+    promises: Sequence[Promise]
 
 
 class Stage:
@@ -100,6 +102,9 @@ class Stage:
         self._nodes = dict(_paths(plan, ""))
         self._windows = _windows(self._nodes)
         self._places = {path: place for place, path in enumerate(self._windows)}
+        self._promised = {
+            path: promised_columns(window, path) for path, window in zip(self._windows, windows(plan), strict=True)
+        }
         part = StagePlan("") if part is None else part
         self._root, self._lower = part.path, frozenset(part.lower)
         self._divided = divided_join(plan, part, self._numbering())
@@ -123,17 +128,18 @@ class Stage:
         self, state: State, arrived: Mapping[int, Arrivals], low: int, high: int,
         tables: Mapping[str, RowVersions] = NO_TABLES,
         *, exchanged: Mapping[str, Changes] = NO_CHANGES, bucket: Bucket = ONLY, share: Share = WHOLE,
-        begins: int | None = None,
+        begins: int | None = None, promises: Sequence[Promise] = (),
     ) -> tuple[Changes, State]:  # fmt: skip
         """Process the instants low <= t < high. Tuples from `high` on wait; those before `low` are late: left out.
 
         `tables` has, by table, the changes of the epoch, and for a non-retroactive table the versions that its tuples
         may find. `exchanged` has the changes of the epoch from the stages below, by their paths. All shares of a
         bucket's results give the same state, except for their own additions (`State.own`). `begins` as in `Epoch`.
+        `promises` are about the tuples of later epochs.
         """
         assert share.of == 1 or self.is_divisible, "operators with state need all changes"
         working, epoch = WorkingState(state, bucket.number, bucket.of), self._evaluated(Epoch(low, high, share, begins))
-        given = _Given(low, arrived, exchanged, tables)
+        given = _Given(low, arrived, exchanged, tables, promises)
         rests = self._lazy is not None and self._lazy.rests(low, high)
         found = self._wait(working, epoch, given) if rests else self._run(self._root, working, epoch, given)
         return net(found).nameless() if self._nets else found, working.finished()
@@ -143,7 +149,7 @@ class Stage:
         if self._lazy is None:
             return epoch
         low, high = self._lazy.aligned(epoch.low), self._lazy.aligned(epoch.high)
-        return replace(epoch, low=low, high=high, pause=0 if self._lazy.restores else self._lazy.slide - 1)
+        return replace(epoch, low=low, high=high, pause=0 if keeps_times(self._lazy) else self._lazy.slide - 1)
 
     def _wait(self, state: WorkingState, epoch: Epoch, given: _Given) -> Changes:
         """No multiple is in the epoch: all tuples wait."""
@@ -173,7 +179,8 @@ class Stage:
 
     def _take(self, path: str, state: WorkingState, epoch: Epoch, given: _Given) -> Changes:
         """The tuples of a window whose time has come, in order and numbered; the others wait."""
-        arrived = given.arrived.get(self._places[path])
+        arrived = self._kept_promises(path, given.arrived.get(self._places[path]), state)
+        self._note_promises(path, given.promises, state)
         buffer = Fifo(state.chunks(f"{path}.pending"))
         waited, chunks = list[Changes](), list[Chunk]()
         for chunk in buffer.chunks:
@@ -182,7 +189,7 @@ class Stage:
                 waited.append(chunk.tuples.where(due))
             # Waiting tuples keep their places: equal timestamps stay in the order in which they came.
             if not due.all():
-                chunks.append(Chunk(chunk.tuples.where(~due)) if due.any() else chunk)
+                chunks.append(chunk.without(due))
         buffer.chunks = chunks
         if arrived is not None and len(arrived.ts):
             waited.append(_as_changes(arrived).where(arrived.ts >= given.low))
@@ -194,6 +201,26 @@ class Stage:
         state.store(f"{path}.pending", buffer.chunks)
         found = every.where(ready)
         return self._numbered(found.take(np.argsort(found.ts, kind="stable")), path, state)
+
+    def _kept_promises(self, path: str, arrived: Arrivals | None, state: WorkingState) -> Arrivals | None:
+        """The arrivals without those that break a promise, which are counted."""
+        for column in self._promised[path]:
+            promises = state.chunks(column.buffer)
+            if promises and arrived is not None and len(arrived.ts):
+                broken = promised(arrived.rows[column.name], promises)
+                place = self._places[path]
+                state.broken[place] = state.broken.get(place, 0) + int(broken.sum())
+                arrived = Arrivals(arrived.rows.filter(pa.array(~broken)), arrived.ts[~broken])
+        return arrived
+
+    def _note_promises(self, path: str, promises: Sequence[Promise], state: WorkingState) -> None:
+        for promise in promises:
+            for column in self._promised[path]:
+                if (column.stream.lower(), column.column.lower()) == (promise.stream.lower(), promise.column.lower()):
+                    buffer = Fifo(state.chunks(column.buffer))
+                    rows = pa.table({"value": promise.value.cast(self.schema_of(path).field(column.name).type)})
+                    buffer.add(_as_changes(Arrivals(rows, np.array([promise.after], dtype=np.int64))))
+                    state.store(column.buffer, buffer.chunks)
 
     def _numbered(self, ready: Changes, path: str, state: WorkingState) -> Changes:
         width = self.width_of(path)

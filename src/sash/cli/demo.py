@@ -59,7 +59,7 @@ def demo(
         bool, typer.Option("--plain", help="Lines of text instead of the live view, as in a pipe.")
     ] = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Then run some of the queries as Spark jobs, and show both rates.")
+        bool, typer.Option("--compare", help="After Sash, not beside it, run some of the queries as Spark jobs.")
     ] = False,
 ) -> None:
     """Show Sash at work: a made-up packet stream, 200 queries of twenty dashboards, then 400, then 800.

@@ -52,8 +52,7 @@ def _growth(stages: Sequence[DemoStage]) -> Table:
 
 
 def _rates(stage: DemoStage, jobs: JobRates) -> Table:
-    """Both with the machine to themselves."""
-    table = _columns("", "Sash", "Spark jobs")
+    table = _columns("one after the other", "Sash", "Spark jobs")
     table.add_row("queries served", f"{stage.queries:,}", f"{jobs.queries:,}")
     table.add_row("micro-batch", f"{stage.batch_seconds * 1e3:,.0f} ms", f"{jobs.batch_seconds * 1e3:,.0f} ms")
     together = stage.tuples_per_s * stage.queries

@@ -14,9 +14,9 @@ from sash.catalog import Stream
 from sash.cli.console import logging_to, reporting_errors, stderr_console, stdout_console
 from sash.cli.opening import Policy, SharePredicates, open_session
 from sash.cli.rehearsal import Rehearsal, declared_columns, declares_all_columns, one_line, place, read_script, title
-from sash.runtime.compiler import CompiledQuery
+from sash.runtime.compiler import CompiledQuery, as_select
 from sash.runtime.explaining.explain import explain as explain_query
-from sash.runtime.explaining.explain import schedule_all, tried
+from sash.runtime.explaining.explain import read_as, schedule_all, tried
 from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.settings import DEFAULT_POLICY, Settings
 from sash.sql import CreateStream, Statement
@@ -58,8 +58,10 @@ def _rehearsed(statements: Sequence[Statement], messages: Console) -> Rehearsal:
 def _print(rehearsal: Rehearsal, settings: Settings, console: Console) -> None:
     by_stream = {stream.name: _registered(stream, rehearsal, settings) for stream in rehearsal.catalog.streams}
     for query in rehearsal.queries.values():
-        heading = f"{query.name}: {one_line(rehearsal.catalog.query(query.name).text, 1_000)}"
-        _print_one(heading, explain_query(query, by_stream[query.stream]), console)
+        text = rehearsal.catalog.query(query.name).text
+        heading = f"{query.name}: {one_line(text, 1_000)}"
+        read = read_as(as_select(text), rehearsal.catalog)
+        _print_one(heading, "\n".join([*read, explain_query(query, by_stream[query.stream])]), console)
     for name, explanation in rehearsal.explained.items():
         _print_one(name, explanation, console)
     for statement, query, decision in rehearsal.questions:

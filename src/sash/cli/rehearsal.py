@@ -13,36 +13,34 @@ from sash.catalog import Catalog, RegisteredQuery, Table
 from sash.core.errors import SashError
 from sash.plan.continuous import AUTO, Node, streams_of
 from sash.runtime.commands.archive_commands import declared_archive
-from sash.runtime.commands.declare import declared_stream
+from sash.runtime.commands.declare import declared_stream, is_needless
 from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
 from sash.runtime.continuous.continuous_queries import unmeasured
 from sash.runtime.explaining.explain_continuous import explain_continuous, explain_select
 from sash.runtime.explaining.explain_stored import explain_rows
-from sash.runtime.route import SelectDecision, decide_select, question_of, route
+from sash.runtime.route import RouteDecision, SelectDecision, decide_select, question_of, route
 from sash.sql import (
     SCRIPTS,
     AlterArchive,
+    AlterQuery,
     CreateArchive,
     CreateIndex,
     CreateStream,
     CreateTable,
     Delete,
     Describe,
-    DropArchive,
+    Drop,
     DropIndex,
-    DropQuery,
-    DropStream,
-    DropTable,
     Explain,
     Insert,
+    PauseQuery,
     RegisterQuery,
     SelectStatement,
     SetExecution,
-    ShowArchives,
-    ShowIndexes,
-    ShowTables,
+    Show,
     Statement,
     Update,
+    altered,
     bind,
     bind_change,
     parse_script,
@@ -81,27 +79,25 @@ def title(statement: Statement) -> str:
         return f"EXPLAIN {one_line(statement.select.text)}"
     if isinstance(statement, SelectStatement):
         return one_line(statement.select.text)
-    return _TITLES.get(type(statement), "SHOW QUERIES").format_map(vars(statement))
+    if isinstance(statement, Drop | Show):
+        words = ("DROP", statement.kind, statement.name) if isinstance(statement, Drop) else ("SHOW", statement.what)
+        return " ".join([*(word.upper() for word in words[:2]), *words[2:]])
+    return _TITLES[type(statement)].format_map(vars(statement))
 
 
 _TITLES: dict[type[Statement], str] = {
     CreateStream: "CREATE STREAM {name}",
     RegisterQuery: "REGISTER QUERY {name}",
-    DropQuery: "DROP QUERY {name}",
-    DropStream: "DROP STREAM {name}",
     CreateTable: "CREATE TABLE {name}",
-    DropTable: "DROP TABLE {name}",
     Insert: "INSERT INTO {table.text}",
     Update: "UPDATE {table.text}",
     Delete: "DELETE FROM {table.text}",
-    ShowTables: "SHOW TABLES",
-    ShowIndexes: "SHOW INDEXES",
     CreateIndex: "CREATE INDEX ON {stream.text} ({column.text})",
     DropIndex: "DROP INDEX ON {stream.text} ({column.text})",
     CreateArchive: "CREATE ARCHIVE {name.text}",
     AlterArchive: "ALTER ARCHIVE {name.text}",
-    DropArchive: "DROP ARCHIVE {name}",
-    ShowArchives: "SHOW ARCHIVES",
+    AlterQuery: "ALTER QUERY {name.text}",
+    PauseQuery: "{word} QUERY {name.text}",
     SetExecution: "SET EXECUTION {strategy}",
     Describe: "DESCRIBE {name}",
 }
@@ -128,46 +124,64 @@ class Rehearsal:
             self._play(statement, schema_of)
 
     def _play(self, statement: Statement, schema_of: SchemaOf) -> None:
+        if is_needless(statement, self.catalog):
+            return
         match statement:
             case CreateStream():
                 self.catalog.add_stream(declared_stream(statement, schema_of(statement)))
             case CreateTable():
                 table = Table(statement.name, statement.schema, statement.key, statement.retroactive)
                 self.catalog.add_table(table)
-            case DropTable(name=name):
-                self.catalog.drop_table(name)
             case Insert() | Update() | Delete():
                 bind_change(statement, self.catalog)
             case RegisterQuery():
                 self._register(statement)
-            case DropQuery(name=name):
-                dropped = self.catalog.drop_query(name)
-                self.queries.pop(name.lower(), None)
-                self.explained.pop(dropped.name, None)
-            case DropStream(name=name):
-                self.catalog.check_unread_stream(name)
-                self.catalog.drop_stream(name)
+            case AlterQuery(name=name, edits=edits, script=script):
+                known = self.catalog.query(name.text)
+                select = as_select(altered(as_select(known.text), edits, script))
+                self._register(RegisterQuery(known.name, select, replace_at=name.span))
+            case PauseQuery(name=name):
+                self.catalog.query(name.text)
+            case Drop(kind=kind, name=name):
+                self._drop(kind, name)
             case CreateArchive():
                 self.catalog.add_archive(declared_archive(statement, self.catalog, self._plan_of))
-            case DropArchive(name=name):
-                self.catalog.drop_archive(name)
             case SelectStatement(select=select):
                 self._explain(statement, SelectDecision(question_of(select, self.catalog)))
             case SetExecution(strategy=strategy):
                 self.execution = strategy
             case Explain(select=select):
-                self._explain(statement, decide_select(select, self.catalog))
+                self._explain(statement, decide_select(select, self.catalog, self.execution))
+
+    def _drop(self, kind: str, name: str) -> None:
+        match kind:
+            case "query":
+                dropped = self.catalog.drop_query(name)
+                self.queries.pop(name.lower(), None)
+                self.explained.pop(dropped.name, None)
+            case "stream":
+                self.catalog.check_unread_stream(name)
+                self.catalog.drop_stream(name)
+            case "table":
+                self.catalog.drop_table(name)
+            case "archive":
+                self.catalog.drop_archive(name)
 
     def _register(self, statement: RegisterQuery) -> None:
+        if statement.replace_at is not None and self.catalog.has_query(statement.name):
+            self._drop("query", statement.name)
         name, text, bound = statement.name, statement.select.text, bind(statement.select, self.catalog)
         routed = route(bound, self.execution)
+        query = RegisteredQuery(name, text, "", route=routed.route, keep=statement.keep, kept=routed.kept)
         if routed.changes is not None:
-            self.explained[name] = self._explain_continuous(routed.changes)
+            self.explained[name] = self._explain_continuous(routed)
             streams = streams_of(routed.changes)
-            self.catalog.add_query(RegisteredQuery(name, text, streams[0], streams=streams, route=routed.route))
+            self.catalog.add_query(replace(query, stream=streams[0], streams=streams))
             return
-        compiled = compile_panes(bound, name, synopsis=statement.synopsis, plan=routed.panes)
-        self.catalog.add_query(RegisteredQuery(name, text, compiled.stream))
+        compiled = compile_panes(bound, name, synopsis=statement.synopsis)
+        stream, others = compiled.stream, self.queries.values()
+        compiled = compiled.beside(lambda: [other for other in others if other.stream == stream])
+        self.catalog.add_query(replace(query, stream=stream))
         self.queries[name.lower()] = replace(compiled, serial=len(self.catalog.queries))
 
     def _plan_of(self, query: RegisteredQuery) -> Node:
@@ -185,8 +199,9 @@ class Rehearsal:
         """`answer` explains the decision's answer."""
         return explain_select(decision, answer, self._explain_continuous)
 
-    def _explain_continuous(self, plan: Node) -> str:
-        return explain_continuous(unmeasured(plan, self.execution))
+    def _explain_continuous(self, routed: RouteDecision) -> str:
+        streams = map(self.catalog.stream, streams_of(routed.written))
+        return explain_continuous(unmeasured(routed), streams)
 
 
 def declares_all_columns(statements: Sequence[Statement]) -> bool:

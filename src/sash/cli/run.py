@@ -234,13 +234,15 @@ class ScriptRun:
         result = execute(self._session, statement)
         # A stream that stores rows, or an archive, has to be read first, as for a query.
         self._unread |= isinstance(statement, CreateStream | CreateArchive)
+        read = ""
         if isinstance(result, Query):
             self._others.remove(result)
             self._attach(result, result.name in known)
+            read = "" if result.cql == result.text else f", read as {one_line(result.cql)}"
         elif result is not None:
             self._output.result(statement, result)
             return
-        self._messages.print(f"{title(statement)}: done", style="dim")
+        self._messages.print(f"{title(statement)}: done{read}", style="dim")
 
     def _attach(self, query: Query, known: bool) -> None:
         """Attach the output to a query; one that came when its synopsis existed has answered already."""

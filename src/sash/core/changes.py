@@ -61,7 +61,19 @@ class UpdatePattern(IntEnum):
 NEVER = int(np.iinfo(np.int64).max)
 # The columns that a change stream has besides those of the query.
 TS, EXP, SIGN = "_ts", "_exp", "_sign"
+# The column with the time of a row's answer, where rows of several answers are together.
+AS_OF = "as_of"
 INSTANT = pa.timestamp("us", "UTC")
+
+
+def with_instants(schema: pa.Schema, *names: str) -> pa.Schema:
+    """Add columns of instants, unless there are columns with these names.
+
+    >>> with_instants(pa.schema([("n", pa.int64())]), "as_of").names
+    ['n', 'as_of']
+    """
+    missing = [name for name in names if name not in schema.names]
+    return pa.schema([*schema, *(pa.field(name, INSTANT) for name in missing)])
 
 
 @dataclass(frozen=True)

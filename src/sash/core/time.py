@@ -11,19 +11,11 @@ SECOND: Micros = 1_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 UNITS: dict[str, Micros] = {
-    "ms": 1_000,
-    "millisecond": 1_000,
-    "milliseconds": 1_000,
-    "sec": SECOND,
-    "second": SECOND,
-    "seconds": SECOND,
-    "min": 60 * SECOND,
-    "minute": 60 * SECOND,
-    "minutes": 60 * SECOND,
-    "hour": 3_600 * SECOND,
-    "hours": 3_600 * SECOND,
-    "day": 86_400 * SECOND,
-    "days": 86_400 * SECOND,
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1_000),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), SECOND),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60 * SECOND),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3_600 * SECOND),
+    **dict.fromkeys(("d", "day", "days"), 86_400 * SECOND),
 }
 _SPELT = (("day", UNITS["day"]), ("hour", UNITS["hour"]), ("min", UNITS["min"]), ("sec", SECOND), ("ms", 1_000))
 # Longer than any stream is kept, and far from where int64 microseconds overflow.
@@ -36,13 +28,17 @@ EARLIEST: Micros = -62_135_596_800 * SECOND
 LATEST: Micros = 253_402_300_799 * SECOND - LONGEST
 
 
-def parse_duration(text: str) -> Micros:
-    """`10 min` in microseconds; ValueError with the reason otherwise.
+# The word of an interval, and quotes around its number, or around its number and unit.
+_INTERVAL = re.compile(r"\s*INTERVAL\b\s*(?:(['\"])(.*?)\1)?", re.IGNORECASE)
 
-    >>> parse_duration("1.5 sec")
-    1500000
+
+def parse_duration(text: str) -> Micros:
+    """`10 min`, also as an INTERVAL, in microseconds; ValueError with the reason otherwise.
+
+    >>> parse_duration("1.5 sec"), parse_duration("INTERVAL '5' MINUTE")
+    (1500000, 300000000)
     """
-    match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", text)
+    match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", _INTERVAL.sub(r"\2 ", text, count=1))
     if match is None or match[2].lower() not in UNITS:
         raise ValueError(f"expected a duration such as '10 sec', got '{text}' (units: {unit_list()})")
     whole, _, fraction = match[1].lstrip("-").partition(".")
@@ -66,7 +62,13 @@ def format_duration(micros: Micros) -> str:
 
 
 def unit_list() -> str:
-    return "ms, sec, min, hour, day"
+    """
+    >>> unit_list()
+    'ms/millisecond, s/sec/second, m/min/minute, h/hr/hour, d/day, or a plural'
+    """
+    singular = [(name, unit) for name, unit in UNITS.items() if f"{name}s" in UNITS or len(name) < 3]
+    names = ("/".join(name for name, each in singular if each == unit) for unit in dict.fromkeys(UNITS.values()))
+    return f"{', '.join(names)}, or a plural"
 
 
 def to_datetime(micros: Micros) -> datetime:

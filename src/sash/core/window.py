@@ -45,7 +45,7 @@ class Window(InternedValue):
         """The young edge as of a time."""
         return now - self.lag
 
-    @property
+    @cached_property
     def span(self) -> Self:
         """The window without its SLIDE: what an answer covers."""
         return replace(self, slide=None, exactly=False)
@@ -90,6 +90,11 @@ class TimeWindow(Window):
 
 # The column of an elastic window that tells the length of each row's window, in seconds.
 WINDOW_LENGTH = "window_length"
+
+
+# The columns that tell the window of an answer, as functions write them: its edges, and both as a struct.
+WINDOW_START, WINDOW_END, WINDOW_BOUNDS = "window_start()", "window_end()", "window_bounds()"
+WINDOW_COLUMNS = frozenset((WINDOW_START, WINDOW_END, WINDOW_BOUNDS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +152,16 @@ class LandmarkWindow(TimeWindow):
 
     def end(self, now: int) -> int:
         return now - self.lag if self.until is None else min(now - self.lag, self.until)
+
+    def first_from(self, time: int) -> int:
+        """The earliest `now` as of which the window starts at a time or later; FOREVER: never.
+
+        >>> LandmarkWindow(FOREVER, every=10).first_from(15), LandmarkWindow(FOREVER, since=5).first_from(5)
+        (21, 5)
+        """
+        if self.every:
+            return multiple_at_or_after(time, self.every, self.offset) + self.lag + 1
+        return time if time <= self.since else FOREVER
 
     @property
     def fixed_edges(self) -> tuple[Micros, ...]:

@@ -12,7 +12,16 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from sash.expr import arithmetic, comparisons, string_functions
+from sash.expr import (
+    arithmetic,
+    bits,
+    comparisons,
+    number_formats,
+    regular_expressions,
+    string_functions,
+    time_formats,
+    time_functions,
+)
 from sash.expr.casts import cast
 
 Function = Callable[..., pa.Array]
@@ -28,8 +37,13 @@ def _try_cast(type: pa.DataType, value: pa.Array) -> pa.Array:
 
 FUNCTIONS: dict[str, Function] = {
     **arithmetic.FUNCTIONS,
+    **bits.FUNCTIONS,
     **comparisons.FUNCTIONS,
+    **number_formats.FUNCTIONS,
+    **regular_expressions.FUNCTIONS,
     **string_functions.FUNCTIONS,
+    **time_formats.FUNCTIONS,
+    **time_functions.FUNCTIONS,
     "cast": _cast,
     "try_cast": _try_cast,
 }

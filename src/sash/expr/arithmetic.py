@@ -182,13 +182,37 @@ def _sign(type: pa.DataType, value: pa.Array) -> pa.Array:
     return pa.array(np.sign(np.asarray(value.fill_null(0.0))), type, mask=np.asarray(value.is_null()))
 
 
-FUNCTIONS: dict[str, Callable[..., pa.Array]] = {
+# -- NULL instead of an error --------------------------------------------------------------------------
+
+
+def _attempt(compute: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
+    """The function with NULL for the rows that fail, which are found by halves."""
+
+    def attempt(type: pa.DataType, *arguments: pa.Array) -> pa.Array:
+        rows = len(arguments[0])
+        try:
+            return compute(type, *arguments)
+        except (ValueError, ArithmeticError):
+            if rows == 1:
+                return pa.nulls(1, type)
+        half = rows // 2
+        parts = ([argument[:half] for argument in arguments], [argument[half:] for argument in arguments])
+        return pa.concat_arrays([attempt(type, *part).cast(type) for part in parts])
+
+    return attempt
+
+
+_CHECKED: dict[str, Callable[..., pa.Array]] = {
     "add": partial(_operator, pc.add_checked, lambda a, b, scale: (a + b, scale)),
     "subtract": partial(_operator, pc.subtract_checked, lambda a, b, scale: (a - b, scale)),
     "multiply": partial(_operator, pc.multiply_checked, lambda a, b, scale: (a * b, 2 * scale)),
     "divide": _divide,
     "int_divide": _int_divide,
     "modulo": _modulo,
+}
+FUNCTIONS: dict[str, Callable[..., pa.Array]] = {
+    **_CHECKED,
+    **{f"try_{name}": _attempt(_CHECKED[name]) for name in ("add", "subtract", "multiply", "divide", "modulo")},
     "negate": plain(pc.negate_checked),
     "abs": plain(pc.abs_checked),
     "round": _round,

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sash.expr import parsing
+from sash.expr import parsing, time_formats
 from sash.expr.decimals import fits, from_unscaled, rescale, unscaled
 
 _DAY, _SECOND = 86_400_000_000, 1_000_000
@@ -277,6 +277,7 @@ _CASTERS: tuple[tuple[_Is, tuple[tuple[_Is, _Caster], ...]], ...] = (
         (
             (lambda type: pt.is_integer(type) or pt.is_boolean(type) or pt.is_date(type), _plainly),
             (pt.is_decimal, _texts_from_decimals),
+            (pt.is_timestamp, lambda array, type: time_formats.cast_to_text(array)),
         ),
     ),
     (pt.is_binary, ((pt.is_string, _plainly),)),

@@ -58,6 +58,70 @@ class ValueDictionary:
         return other
 
 
+class StructDictionary:
+    """Structs by code: the codes of their fields, chained. A struct is NULL if its first field is.
+
+    >>> pairs = StructDictionary(pa.struct([("_0", pa.int32()), ("_1", pa.string())]))
+    >>> pairs.encode(pa.array([{"_0": 2, "_1": "b"}, {"_0": 1, "_1": None}, {"_0": 2, "_1": "b"}], pairs.type)).tolist()
+    [1, 0, 1]
+    >>> pairs.values.to_pylist()
+    [{'_0': 1, '_1': None}, {'_0': 2, '_1': 'b'}]
+    """
+
+    def __init__(self, type: pa.DataType) -> None:
+        self.type = type
+        self._rows = KeyDictionary([field.type for field in type])
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def values(self) -> pa.Array:
+        return self._rows.derived(StructDictionary, lambda: self._structs(self._rows.decode_all()))
+
+    def _structs(self, columns: list[pa.Array]) -> pa.Array:
+        return pa.StructArray.from_arrays(columns, fields=list(self.type), mask=columns[0].is_null())
+
+    def encode(self, column: pa.Array) -> Codes:
+        fields = zip(column.flatten(), self._rows.types, strict=True)
+        return self._rows.encode([each.cast(type) for each, type in fields], len(column))
+
+    def decode(self, codes: NDArray[np.integer]) -> pa.Array:
+        return self._structs(self._rows.decode(codes))
+
+    def frozen(self) -> StructDictionary:
+        other = StructDictionary(self.type)
+        other._rows = self._rows.frozen()
+        return other
+
+
+def dictionary_of(type: pa.DataType) -> ValueDictionary | StructDictionary:
+    return StructDictionary(type) if pa.types.is_struct(type) else ValueDictionary(type)
+
+
+def value_ranks(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Each value's place among the distinct ones, NaN after every number, NULL last; and whether it is NULL.
+
+    Structs are compared field by field, as Spark compares them: inside of a struct NULL is the least value.
+    """
+    is_null = np.asarray(column.is_null())
+    if pa.types.is_struct(column.type):
+        fields = [np.where(null, -1, ranks) for ranks, null in map(value_ranks, column.flatten())]
+        order = np.lexsort(fields[::-1])
+        stacked = np.stack(fields)[:, order]
+        rank = np.zeros(len(column), dtype=np.int64)
+        rank[order] = np.cumsum(np.append([False], (stacked[:, 1:] != stacked[:, :-1]).any(axis=0))[: len(column)])
+        # All fields of a NULL are NULL, so it came first.
+        return np.where(is_null, rank.max(initial=0) + 1, rank) - is_null.any(), is_null
+    encoded = column.dictionary_encode()
+    codes = encoded.indices.fill_null(len(encoded.dictionary)) if column.null_count else encoded.indices
+    order = np.asarray(pc.sort_indices(encoded.dictionary), dtype=np.int64)
+    rank = np.empty(len(order) + 1, dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    rank[-1] = len(order)
+    return rank[np.asarray(codes, dtype=np.int64)], is_null
+
+
 def canonical(column: pa.Array) -> pa.Array:
     """One NaN and one zero, as in Spark's keys; Arrow distinguishes their bit patterns.
 
@@ -109,7 +173,7 @@ class KeyDictionary:
 
     def __init__(self, types: list[pa.DataType]) -> None:
         self.types = types
-        self._columns = [ValueDictionary(type) for type in types]
+        self._columns = [dictionary_of(type) for type in types]
         self._pairs = [ValueDictionary(pa.int64()) for _ in types[1:]]
         self._all: list[pa.Array] | None = None
         self._derived: dict[Hashable, Any] = {}

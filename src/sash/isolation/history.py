@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Literal, NamedTuple, get_args
 
 from sash.core.errors import SashError
@@ -165,3 +166,52 @@ class Recorder:
     def history(self) -> History:
         """The history so far; ask when nothing is under way."""
         return History(self._slots, self._filled, tuple(Operation(*each) for each in self._operations))
+
+
+class PaneRecorder(Recorder):
+    """The same for panes, which are known by their ends: `slots` panes of a length, from the first slide on.
+
+    >>> recorder = PaneRecorder(slots=2, length=10)
+    >>> recorder.slid(100)
+    >>> query = recorder.took(80, 100)
+    >>> recorder.slid(110)
+    >>> recorder.did("c", query)
+    >>> print(recorder.history)
+    rQ1[0] rQ1[1] w2[0] c2 cQ1
+    """
+
+    def __init__(self, slots: int, length: int) -> None:
+        super().__init__()
+        self._size, self._length = slots, length
+        self._first: int | None = None
+        self._now = 0
+        self._names, self._revisions = count(1), count(1)
+
+    def _number(self, end: int) -> int:
+        assert self._first is not None, "nothing is read before the first slide"
+        return self._size - 1 + (end - self._first) // self._length
+
+    def slid(self, now: int) -> None:
+        """The panes up to a time have closed."""
+        if self._first is None:
+            self._first = now
+            self.begin(self._size, self._size - 1)
+        else:
+            for number in range(self._number(self._now) + 1, self._number(now) + 1):
+                self.wrote(str(number), [number % self._size])
+        self._now = max(now, self._now)
+
+    def revised(self, ends: Iterable[int]) -> None:
+        """Late tuples have changed panes that end at these times."""
+        if self._first is not None:
+            oldest = self._now - self._size * self._length
+            slots = sorted(self._number(end) % self._size for end in ends if end > oldest)
+            if slots:
+                self.wrote(f"R{next(self._revisions)}", slots)
+
+    def took(self, after: int, until: int) -> str:
+        """A query has read the panes after a time, up to another; the result is the query's name."""
+        name = f"Q{next(self._names)}"
+        for number in range(self._number(after) + 1, self._number(until) + 1):
+            self.did("r", name, number % self._size)
+        return name

@@ -40,8 +40,8 @@ from typing import Any, Generic, TypeVar
 
 from sash.core.errors import SashError, nearest
 from sash.isolation.history import Kind, Recorder
+from sash.isolation.levels import Serial
 from sash.isolation.reading import Gate, ReadStep, SlotReading, SlotSubWindow, Version
-from sash.isolation.serial import Serial
 
 LEVELS = ("serial", "ws", "lws", "ttu")
 # Aborts of one read after which writers wait for it.

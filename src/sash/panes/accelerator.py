@@ -22,7 +22,7 @@ from sash.core.window import Window
 from sash.expr.value_codes import Codes
 from sash.panes.accumulator import Accumulator, Block, BlockWindow, RankedValues
 from sash.panes.intervals import SYNOPSES
-from sash.panes.intervals.running_functions import RunningFunctions
+from sash.panes.intervals.running import RunningFunctions
 from sash.panes.pane_ring import PaneRing
 from sash.panes.partials import Combine, Component, Partial
 

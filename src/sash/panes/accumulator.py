@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sash.expr.value_codes import Codes, ValueDictionary
+from sash.expr.value_codes import Codes, dictionary_of, value_ranks
 from sash.panes.partials import Combine, Component, Partial
 from sash.panes.sketches import SKETCHES, Unions
 
@@ -72,6 +72,24 @@ def kernel_max(codes: Any, values: Any, accumulator: Any) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
+def kernel_bit_and(codes: Any, values: Any, accumulator: Any) -> None:
+    for i in range(codes.size):
+        accumulator[codes[i]] &= values[i]
+
+
+@numba.njit(cache=True, nogil=True)
+def kernel_bit_or(codes: Any, values: Any, accumulator: Any) -> None:
+    for i in range(codes.size):
+        accumulator[codes[i]] |= values[i]
+
+
+@numba.njit(cache=True, nogil=True)
+def kernel_bit_xor(codes: Any, values: Any, accumulator: Any) -> None:
+    for i in range(codes.size):
+        accumulator[codes[i]] ^= values[i]
+
+
+@numba.njit(cache=True, nogil=True)
 def kernel_moments(codes: Any, counts: Any, means: Any, squares: Any, n: Any, mean: Any, square: Any) -> None:
     # n is the accumulator's own count, so that the shared count partial may be folded before or after.
     for i in range(codes.size):
@@ -89,6 +107,62 @@ def kernel_moments(codes: Any, counts: Any, means: Any, squares: Any, n: Any, me
         mean[g] += step * added
         square[g] += squares[i] + delta * step * n[g] * added
         n[g] = total
+
+
+@numba.njit(cache=True, nogil=True)
+def kernel_co_moments(
+    codes: Any, counts: Any, ones: Any, others: Any, squares: Any, squares2: Any, products: Any,
+    n: Any, mean: Any, mean2: Any, square: Any, square2: Any, product: Any,
+) -> None:  # fmt: skip
+    # Of two arguments: their means, squared deviations, and the products of their deviations (Chan et al.).
+    for i in range(codes.size):
+        added = counts[i]
+        if added == 0:
+            continue
+        g = codes[i]
+        if n[g] == 0:
+            n[g], mean[g], mean2[g] = added, ones[i], others[i]
+            square[g], square2[g], product[g] = squares[i], squares2[i], products[i]
+            continue
+        total = n[g] + added
+        delta, delta2 = ones[i] - mean[g], others[i] - mean2[g]
+        step, step2 = delta / total, delta2 / total
+        square[g] += squares[i] + delta * step * n[g] * added
+        square2[g] += squares2[i] + delta2 * step2 * n[g] * added
+        product[g] += products[i] + delta * step2 * n[g] * added
+        mean[g] += step * added
+        mean2[g] += step2 * added
+        n[g] = total
+
+
+@numba.njit(cache=True, nogil=True)
+def kernel_high_moments(
+    codes: Any, counts: Any, means: Any, squares: Any, cubes: Any, fourths: Any,
+    n: Any, mean: Any, square: Any, cube: Any, fourth: Any,
+) -> None:  # fmt: skip
+    # Sums of the second, third and fourth powers of deviations (Pebay 2008, 2.1).
+    for i in range(codes.size):
+        b = float(counts[i])
+        if b == 0.0:
+            continue
+        g = codes[i]
+        if n[g] == 0:
+            n[g], mean[g], square[g], cube[g], fourth[g] = counts[i], means[i], squares[i], cubes[i], fourths[i]
+            continue
+        a = float(n[g])
+        total = a + b
+        step = (means[i] - mean[g]) / total
+        apart = (means[i] - mean[g]) * step * a * b
+        fourth[g] += (
+            fourths[i]
+            + apart * step * step * (a * a - a * b + b * b)
+            + 6.0 * step * step * (a * a * squares[i] + b * b * square[g])
+            + 4.0 * step * (a * cubes[i] - b * cube[g])
+        )
+        cube[g] += cubes[i] + apart * step * (a - b) + 3.0 * step * (a * squares[i] - b * square[g])
+        square[g] += squares[i] + apart
+        mean[g] += step * b
+        n[g] += counts[i]
 
 
 # A scan fills one row of `out` per window, the shortest first: it copies the row before, and folds the rows of panes
@@ -143,8 +217,19 @@ SCANS: dict[Combine, Any] = {
     Combine.MIN: kernel_scan_min,
     Combine.MAX: kernel_scan_max,
 }
-FOLDS: dict[Combine, Any] = {Combine.ADD: kernel_add, Combine.MIN: kernel_min, Combine.MAX: kernel_max}
-fold_moments = kernel_moments
+FOLDS: dict[Combine, Any] = {
+    Combine.ADD: kernel_add,
+    Combine.MIN: kernel_min,
+    Combine.MAX: kernel_max,
+    Combine.AND: kernel_bit_and,
+    Combine.OR: kernel_bit_or,
+    Combine.XOR: kernel_bit_xor,
+}
+MOMENT_FOLDS: dict[str, Any] = {
+    "moments": kernel_moments,
+    "co_moments": kernel_co_moments,
+    "high_moments": kernel_high_moments,
+}
 
 
 Slot = tuple[Partial, int]
@@ -154,7 +239,7 @@ class RankedValues:
     """The dictionary of one ranked extreme: values that are no machine numbers, compared by their rank."""
 
     def __init__(self, type: pa.DataType) -> None:
-        self.dictionary = ValueDictionary(type)
+        self.dictionary = dictionary_of(type)
         self._order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._rank: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
@@ -162,14 +247,19 @@ class RankedValues:
         """Forget the values that are not live; the result is each old code's new one."""
         kept = np.flatnonzero(live)
         remap = np.full(len(live), -1, dtype=np.int64)
-        old, self.dictionary = self.dictionary, ValueDictionary(self.dictionary.values.type)
+        old, self.dictionary = self.dictionary, dictionary_of(self.dictionary.values.type)
         remap[kept] = self.dictionary.encode(old.decode(kept))
         self._order = np.empty(0, dtype=np.int64)
         return remap
 
     def _refresh(self) -> None:
         if len(self._order) != len(self.dictionary):
-            self._order = np.asarray(pc.sort_indices(self.dictionary.values), dtype=np.int64)
+            values = self.dictionary.values
+            if pa.types.is_struct(values.type):
+                self._rank = value_ranks(values)[0]
+                self._order = np.argsort(self._rank, kind="stable")
+                return
+            self._order = np.asarray(pc.sort_indices(values), dtype=np.int64)
             self._rank = np.empty_like(self._order)
             self._rank[self._order] = np.arange(len(self._order))
 
@@ -253,9 +343,16 @@ class Accumulator:
                 kernel(codes, values, self.slots[partial, i])
 
     def _fold_moments(self, partial: Partial, codes: Codes, column: Callable[[Slot], Component]) -> None:
-        counts = column((counted(partial), 0))
-        mean, square = self.slots[partial, 0], self.slots[partial, 1]
-        fold_moments(codes, counts, column((partial, 0)), column((partial, 1)), self._counts[partial], mean, square)
+        slots = [(partial, i) for i in range(len(partial.dtypes))]
+        counts, moments = column((counted(partial), 0)), (self.slots[slot] for slot in slots)
+        MOMENT_FOLDS[partial.kind](codes, counts, *map(column, slots), self._counts[partial], *moments)
+
+    def regrouped(self, partials: Iterable[Partial], codes: Codes, size: int) -> Accumulator:
+        """The same rows in fewer groups; `codes` has the new group of each group."""
+        partials = list(partials)
+        other, stored = Accumulator(size, partials, self._ranked), {each: self.stored(each) for each in partials}
+        other.fold(partials, codes, lambda slot: stored[slot[0]][slot[1]])
+        return other
 
     def merged(self, partial: Partial, groups: NDArray[np.int64] | None) -> list[Component] | pa.Array:
         """A partial's components for some groups (None: all); a ranked one as its values."""

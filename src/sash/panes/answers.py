@@ -1,14 +1,15 @@
 """From a window's merged partials to the rows of an answer: lower, HAVING, ORDER BY, LIMIT, SELECT list.
 
 A query reads one pane table or several (see `readings`). Each reading yields columns by group; with several, their
-groups are matched by key values. A composition joins the answers of sub-queries, all as of one time.
+groups are matched by key values. `compositions` makes answers of several answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,32 +18,68 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from sash.core.window import WINDOW_LENGTH, ElasticWindow
+from sash.core.time import SECOND, Micros
+from sash.core.window import (
+    WINDOW_BOUNDS,
+    WINDOW_END,
+    WINDOW_LENGTH,
+    WINDOW_START,
+    ElasticWindow,
+    LandmarkWindow,
+    Window,
+)
 from sash.expr.evaluate import evaluate
-from sash.expr.value_codes import Codes, KeyDictionary, one_array
+from sash.expr.value_codes import Codes, KeyDictionary
 from sash.panes.accumulator import Accumulator
-from sash.panes.aggregates import HOLISTIC
+from sash.panes.aggregates import HOLISTIC, CountMin
 from sash.panes.aggregates.item_lists import ITEM_LISTS
 from sash.panes.filters import SubstreamFilter, substream_filter
 from sash.panes.partials import Partial
-from sash.panes.readers import Columns, ItemReader, PlainReader, Reader, SharedGroups
+from sash.panes.readers import (
+    CoarserReader,
+    Columns,
+    CounterReader,
+    ItemReader,
+    PlainReader,
+    Reader,
+    SharedGroups,
+    stacked,
+)
 from sash.panes.readings import Reading, WindowView
 from sash.plan.expressions import Call, Expression, Field
-from sash.plan.nodes import AggregateCall, AnswerFilter, AnswerJoin, Limit, Node, Sort, SortKey, Subquery
-from sash.plan.periodic import Composition, PeriodicAggregate
+from sash.plan.nodes import AggregateCall, SortKey
+from sash.plan.periodic import PeriodicAggregate
 
 
 def readers_of(query: PeriodicAggregate) -> tuple[Reader, ...]:
     """The readers of one query. The first one's groups are the answer's."""
+    if query.finest:
+        finest = tuple(key.expression for key in query.finest)
+        return tuple(CoarserReader(each, finest) for each in _plain_readers(replace(query, finest=())))
     if query.items is not None:
         return (ITEM_LISTS[query.items.function](query),)
+    return _plain_readers(query)
+
+
+def _plain_readers(query: PeriodicAggregate) -> tuple[PlainReader | ItemReader, ...]:
     plain = tuple(call for call in query.calls if call.function not in HOLISTIC)
     by_item: dict[Any, list[AggregateCall]] = {}
     for call in query.calls:
         if call.function in HOLISTIC:
-            by_item.setdefault(call.argument, []).append(call)
-    readers: list[Reader] = [PlainReader(query, plain)] if plain or not by_item else []
-    return (*readers, *(ItemReader(query, tuple(calls)) for calls in by_item.values()))
+            by_item.setdefault((call.argument, call.filtered), []).append(call)
+    readers: list[PlainReader | ItemReader] = [PlainReader(query, plain)] if plain or not by_item else []
+    return (*readers, *(_item_reader(query, tuple(calls)) for calls in by_item.values()))
+
+
+def _item_reader(query: PeriodicAggregate, calls: tuple[AggregateCall, ...]) -> ItemReader:
+    """Counters suffice COUNT_MIN, unless the counts of all values are there for another aggregate.
+
+    A window of a partition has single tuples, which have single values.
+    """
+    counts = not query.counters or query.partition
+    if counts or not all(isinstance(HOLISTIC[call.function], CountMin) for call in calls):
+        return ItemReader(query, calls)
+    return CounterReader(query, calls)
 
 
 @dataclass(frozen=True)
@@ -91,9 +128,9 @@ class Finisher:
         lengths = [SortKey(Field(WINDOW_LENGTH, pa.float64()))] if isinstance(self.query.window, ElasticWindow) else []
         return (*self.query.order, *lengths, *keys)
 
-    def answer(self, view: WindowView, found: SharedGroups) -> pa.Table:
+    def answer(self, view: WindowView, found: SharedGroups, now: Micros = 0) -> pa.Table:
         """The answer of a simple query. `found` is shared by the queries that read the same view."""
-        return self.finish([self.readers[0].read([view], found)])
+        return self.finish([self.readers[0].read([view], found)], now)
 
     @cached_property
     def filter(self) -> SubstreamFilter | None:
@@ -101,7 +138,7 @@ class Finisher:
         plain = self.is_simple and isinstance(self.readers[0], PlainReader)
         return substream_filter(self.query) if plain else None
 
-    def answer_among(self, accumulator: Accumulator, keys: KeyDictionary, codes: Codes) -> pa.Table:
+    def answer_among(self, accumulator: Accumulator, keys: KeyDictionary, codes: Codes, now: Micros) -> pa.Table:
         """The answer when only some groups can be in it; HAVING decides, unless an approximate answer is wanted."""
         (reader,) = self.readers
         assert isinstance(reader, PlainReader)
@@ -110,30 +147,73 @@ class Finisher:
         if query.approximate:
             assert self.filter is not None
             query = replace(query, having=_all_of(self.filter.rest))
-        return finish_rows(query, {**read.keys, **read.fields}, read.count, self._order, self._plain)
+        fields = self._with_window({**read.keys, **read.fields}, read.count, now)
+        return finish_rows(query, fields, read.count, self._order, self._plain)
 
-    def leading(self, columns: Columns) -> Columns:
+    def leading(self, columns: Columns, now: Micros) -> Columns:
         """The groups that may be in the answer of a query with one reader, by HAVING and LIMIT."""
-        fields, rows = having_only(self.query, {**columns.keys, **columns.fields}, columns.count)
+        fields = self._with_window({**columns.keys, **columns.fields}, columns.count, now)
+        fields, rows = having_only(self.query, fields, columns.count)
         if self.query.limit is not None and self.query.limit < rows:
             fields, rows = sorted_and_limited(fields, rows, self._order, self.query.limit)
         keys, others = ({name: fields[name] for name in kind} for kind in (columns.keys, columns.fields))
         return Columns(keys, others, rows)
 
-    def finish(self, read: Sequence[Columns]) -> pa.Table:
-        """The answer from the columns of all readings, in their order."""
+    def finish(self, read: Sequence[Columns], now: Micros) -> pa.Table:
+        """The answer as of a time, from the columns of all readings, in their order."""
         first, *others = read
         fields = {**first.keys, **first.fields}
         for other in others:
             fields |= _matched(first, other)
+        fields = self._with_window(fields, first.count, now)
         return finish_rows(self.query, fields, first.count, self._order, self._plain)
+
+    def finish_windows(self, read: Sequence[tuple[Finisher, Columns]], now: Micros) -> list[pa.Table]:
+        """The answers of simple queries of this one's shape, each over a window of its own, as slices of one table.
+
+        What is done once for all windows is most of what an answer costs. An expression that fails, fails all of them.
+        """
+        query, rows = self.query, [columns.count for _, columns in read]
+        fields = stacked([each._with_window({**own.keys, **own.fields}, own.count, now) for each, own in read])
+        fields[_NUMBER] = pa.array(np.repeat(np.arange(len(read)), rows))
+        fields, left = having_only(query, fields, sum(rows))
+        if query.limit is not None:
+            fields, left = _without_the_last(self._order, fields, _cuts(fields, len(read)), query.limit)
+        if self._order:
+            fields, left = sorted_and_limited(fields, left, (SortKey(Field(_NUMBER, pa.int64())), *self._order), None)
+        cuts = _cuts(fields, len(read))
+        if query.limit is not None:
+            kept = np.concatenate([np.arange(low, min(high, low + query.limit)) for low, high in pairwise(cuts)])
+            fields, left = {name: column.take(pa.array(kept)) for name, column in fields.items()}, len(kept)
+            cuts = _cuts(fields, len(read))
+        table = _selected(query, fields, left, self._plain)
+        return [table.slice(low, high - low) for low, high in pairwise(cuts)]
+
+    def _with_window(self, fields: dict[str, pa.Array], rows: int, now: Micros) -> dict[str, pa.Array]:
+        """The columns of the groups, and those of the window that the query reads."""
+        if not self.query.window_columns:
+            return fields
+        return {**fields, **_edges(self.query.window, fields, rows, now)}
+
+
+def _edges(window: Window, fields: dict[str, pa.Array], rows: int, now: Micros) -> dict[str, pa.Array]:
+    """When the window of each group begins and ends; an unbounded window has no start."""
+    ends = np.full(rows, window.end(now))
+    starts = np.full(rows, 0 if window.unbounded and not isinstance(window, LandmarkWindow) else window.start(now))
+    if isinstance(window, ElasticWindow):
+        starts = ends - (np.asarray(fields[WINDOW_LENGTH]) * SECOND).round().astype(np.int64)
+    nothing = np.full(rows, window.unbounded and not isinstance(window, LandmarkWindow))
+    instant = pa.timestamp("us", "UTC")
+    end, start = pa.array(ends).cast(instant), pa.array(starts, mask=nothing).cast(instant)
+    bounds = pa.StructArray.from_arrays([start, end], ["start", "end"])
+    return {WINDOW_START: start, WINDOW_END: end, WINDOW_BOUNDS: bounds}
 
 
 class PendingTable:
     """The table of a plain answer, which is made when somebody looks at it. Answers over one window share it."""
 
-    def __init__(self, finisher: Finisher, columns: Columns) -> None:
-        self._finisher = finisher
+    def __init__(self, finisher: Finisher, columns: Columns, now: Micros) -> None:
+        self._finisher, self._now = finisher, now
         # The columns until somebody looks, then the table.
         self._content: Columns | pa.Table = columns
         # How many values it has at most.
@@ -148,7 +228,7 @@ class PendingTable:
     def table(self) -> pa.Table:
         content = self._content
         if isinstance(content, Columns):
-            content = self._content = self._finisher.finish([content])
+            content = self._content = self._finisher.finish([content], self._now)
         return content
 
 
@@ -171,10 +251,25 @@ def finish_rows(
 ) -> pa.Table:
     fields, rows = having_only(query, fields, rows)
     fields, rows = sorted_and_limited(fields, rows, order, query.limit)
+    return _selected(query, fields, rows, plain)
+
+
+def _selected(query: PeriodicAggregate, fields: dict[str, pa.Array], rows: int, plain: list[str] | None) -> pa.Table:
+    """The SELECT list."""
     if plain is not None:
         return pa.Table.from_arrays([fields[name] for name in plain], schema=query.schema)
     columns = [evaluate(output.expression, fields, rows) for output in query.outputs]
     return pa.Table.from_arrays(columns, schema=query.schema)
+
+
+# The number of a row's window, beside the columns of several windows.
+_NUMBER = "(number)"
+
+
+def _cuts(fields: dict[str, pa.Array], windows: int) -> list[int]:
+    """Where each window's rows begin, and where the last one's end."""
+    cuts: list[int] = np.searchsorted(fields[_NUMBER].to_numpy(), np.arange(windows + 1)).tolist()
+    return cuts
 
 
 def having_only(query: PeriodicAggregate, fields: dict[str, pa.Array], rows: int) -> tuple[dict[str, pa.Array], int]:
@@ -191,10 +286,10 @@ SELECTED_FROM = 2_000
 def sorted_and_limited(
     fields: dict[str, pa.Array], rows: int, order: tuple[SortKey, ...], limit: int | None
 ) -> tuple[dict[str, pa.Array], int]:
-    if order and limit is not None and limit > 0 and rows >= max(SELECTED_FROM, 2 * limit):
-        fields, rows = _without_the_last(order[0], fields, rows, limit)
+    if limit is not None:
+        fields, rows = _without_the_last(order, fields, [0, rows], limit)
     if order and rows > 1:
-        places = _sorted(order, fields, rows)
+        places = sorted_places(order, fields, rows)
         fields = {name: column.take(places) for name, column in fields.items()}
     if limit is not None and limit < rows:
         rows = limit
@@ -217,7 +312,7 @@ def _matched(first: Columns, other: Columns) -> dict[str, pa.Array]:
     return {name: column.take(taken) for name, column in other.fields.items()}
 
 
-def _sorted(keys: tuple[SortKey, ...], fields: dict[str, pa.Array], rows: int) -> pa.Array:
+def sorted_places(keys: tuple[SortKey, ...], fields: dict[str, pa.Array], rows: int) -> pa.Array:
     """Row positions in ORDER BY's order; equal rows keep their order."""
     columns, order = {}, []
     for number, key in enumerate(keys):
@@ -231,24 +326,38 @@ def _sorted(keys: tuple[SortKey, ...], fields: dict[str, pa.Array], rows: int) -
 
 
 def _without_the_last(
-    key: SortKey, fields: dict[str, pa.Array], rows: int, limit: int
+    order: tuple[SortKey, ...], fields: dict[str, pa.Array], cuts: Sequence[int], limit: int
 ) -> tuple[dict[str, pa.Array], int]:
-    """Leave out rows that `limit` others precede by the first key of ORDER BY: selecting costs less than sorting."""
-    column = evaluate(key.expression, fields, rows)
+    """Leave out rows that `limit` others of their window precede by the first key of ORDER BY.
+
+    Selecting costs less than sorting. Each window's rows are those between two cuts.
+    """
+    rows = cuts[-1]
+    if not order or limit < 1 or rows < max(SELECTED_FROM, 2 * limit * (len(cuts) - 1)):
+        return fields, rows
+    column = evaluate(order[0].expression, fields, rows)
     if not (pt.is_integer(column.type) or pt.is_floating(column.type) or pt.is_timestamp(column.type)):
         return fields, rows
-    places = _places(column, key)
+    places, values = _places(column, order[0]), _numbers(column)
+    windows = ((places[low:high], values[low:high]) for low, high in pairwise(cuts))
+    kept = np.concatenate([_leading(*each, order[0].descending, limit) for each in windows])
+    found = pa.array(np.flatnonzero(kept))
+    return {name: column.take(found) for name, column in fields.items()}, len(found)
+
+
+def _leading(places: NDArray[np.int8], values: NDArray[Any], descending: bool, limit: int) -> NDArray[np.bool_]:
+    """The rows of one window that fewer than `limit` others precede."""
+    if len(places) <= limit:
+        return np.ones(len(places), dtype=np.bool_)
     # The rows of lower places are in the answer, and fewer than `limit`; those of greater places are not.
     place = np.partition(places, limit - 1)[limit - 1]
     kept, among = places < place, places == place
     if place == _VALUES:
-        values = _numbers(column)
         candidates, wanted = values[among], limit - np.count_nonzero(kept)
-        wanted = len(candidates) - wanted if key.descending else wanted - 1
+        wanted = len(candidates) - wanted if descending else wanted - 1
         bound = np.partition(candidates, wanted)[wanted]
-        among &= values >= bound if key.descending else values <= bound
-    found = pa.array(np.flatnonzero(kept | among))
-    return {name: column.take(found) for name, column in fields.items()}, len(found)
+        among &= values >= bound if descending else values <= bound
+    return np.asarray(kept | among)
 
 
 def _numbers(column: pa.Array) -> NDArray[Any]:
@@ -270,53 +379,3 @@ def _places(column: pa.Array, key: SortKey) -> NDArray[np.int8]:
     if column.null_count:
         places[np.asarray(column.is_null())] = -1 if key.nulls_first else 3
     return places
-
-
-_KINDS = {"inner": "inner", "left": "left outer", "right": "right outer", "full": "full outer"}
-
-
-def compose(query: Composition, tables: list[pa.Table]) -> pa.Table:
-    """The answer; `tables` are the answers of the leaves, in their order."""
-    plan = query.plan
-    joined = _joined(plan.input, iter(tables))
-    columns = [evaluate(output.expression, _fields(joined), joined.num_rows) for output in plan.outputs]
-    return pa.Table.from_arrays(columns, schema=query.schema)
-
-
-def _joined(node: Node, tables: Iterator[pa.Table]) -> pa.Table:
-    if isinstance(node, Subquery):
-        table = next(tables)
-        return table.rename_columns([f"{node.alias}.{name}" for name in table.column_names])
-    if isinstance(node, AnswerJoin):
-        left = _joined(node.left, tables)
-        return _join(node, left, _joined(node.right, tables))
-    assert isinstance(node, AnswerFilter | Sort | Limit)
-    table = _joined(node.input, tables)
-    if isinstance(node, AnswerFilter):
-        return table.filter(evaluate(node.condition, _fields(table), table.num_rows).fill_null(False))
-    if isinstance(node, Sort):
-        fields, _ = sorted_and_limited(_fields(table), table.num_rows, node.keys, None)
-        return pa.table(fields)
-    return _limited(node, table)
-
-
-def _limited(node: Limit, table: pa.Table) -> pa.Table:
-    """Cut to LIMIT. Every column breaks ties, so that the result does not depend on the order of arrival."""
-    fields = [Field(name, column.type) for name, column in zip(table.column_names, table.columns, strict=True)]
-    order = (*(node.input.keys if isinstance(node.input, Sort) else ()), *(SortKey(field) for field in fields))
-    chosen, _ = sorted_and_limited(_fields(table), table.num_rows, order, node.count)
-    return pa.table(chosen)
-
-
-def _join(node: AnswerJoin, left: pa.Table, right: pa.Table) -> pa.Table:
-    if node.kind == "cross":
-        rows = np.repeat(np.arange(left.num_rows), right.num_rows)
-        others = np.tile(np.arange(right.num_rows), left.num_rows)
-        return pa.table({**_fields(left.take(pa.array(rows))), **_fields(right.take(pa.array(others)))})
-    mine, theirs = [key for key, _ in node.keys], [key for _, key in node.keys]
-    # One thread: the same tables give the same order of rows.
-    return left.join(right, mine, theirs, _KINDS[node.kind], coalesce_keys=False, use_threads=False)
-
-
-def _fields(table: pa.Table) -> dict[str, pa.Array]:
-    return {name: one_array(column) for name, column in zip(table.column_names, table.columns, strict=True)}

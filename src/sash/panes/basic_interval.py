@@ -36,7 +36,7 @@ from sash.panes.pane_ring import Pane, PaneRing
 from sash.panes.pane_rows import PaneRows, panes_to_table, table_to_panes
 from sash.panes.pane_store import AnswerPart, PaneStore, PartResult, WindowNeeds, needs_of
 from sash.panes.partials import Combine, Component, Partial
-from sash.panes.prefix_sums import DifferenceColumns, PrefixSums
+from sash.panes.prefix_sums import DifferenceColumns, PrefixSums, YoungestPane
 from sash.panes.readers import PlainReader, PredicateGroups, SharedGroups
 from sash.panes.readings import WindowView
 
@@ -360,14 +360,18 @@ class BasicIntervalSynopsis(PaneStore):
         partials = dict.fromkeys(partial for needed in needs for partial in needed)
         before, keys = sums.catch_up(ring, partials, groups), self._keys.decode_all()
         everybody, found = PredicateGroups(groups if keys else 1, None, keys), dict[int, DifferenceColumns]()
-        youngest: dict[int, int] = {}
+        ends: dict[int, int] = {}
+        youngest: dict[tuple[int, Partial], YoungestPane] = {}
         for number, reader in chosen:
-            window = reader.reading.window
-            if window.lag not in youngest:
-                youngest[window.lag] = ring.position(now - window.lag)
-            newest = youngest[window.lag]
+            window, presence = reader.reading.window, reader.presence
+            if window.lag not in ends:
+                ends[window.lag] = ring.position(now - window.lag)
+            newest = ends[window.lag]
+            if (pane := youngest.get((newest, presence))) is None:
+                older, newer = before[max(0, newest - 1)][presence], before[newest][presence]
+                pane = youngest[newest, presence] = YoungestPane(older, newer, everybody)
             oldest = ring.first_whole(now - window.reach, newest)
-            found[number] = DifferenceColumns(reader, before[oldest], before[newest], everybody)
+            found[number] = DifferenceColumns(reader, before[oldest], before[newest], pane)
         return found
 
     def scan(self, needs: dict[Window, list[Partial]], now: Micros) -> Iterator[WindowView]:
@@ -399,7 +403,7 @@ class BasicIntervalSynopsis(PaneStore):
         if codes is None:
             return None
         accumulator = self.among(reading.spans[0], reading.partials, codes, now)
-        return None if accumulator is None else finisher.answer_among(accumulator, self._keys, codes)
+        return None if accumulator is None else finisher.answer_among(accumulator, self._keys, codes, now)
 
     def among(self, window: Window, partials: Sequence[Partial], codes: Codes, now: int) -> Accumulator | None:
         """One window for some groups alone, from a synopsis that need not visit the others; None without one."""

@@ -25,7 +25,6 @@ from typing import Protocol, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.core.time import Micros
@@ -34,14 +33,21 @@ from sash.panes.aggregates.item_lists import WeightedItems
 from sash.panes.answers import sorted_and_limited
 from sash.panes.basic_interval import BasicIntervalSynopsis
 from sash.panes.pane_rows import PaneRows
-from sash.panes.pane_store import FAILURES, AnswerPart, PaneStore, PartFailure, PartResult, WindowNeeds, needs_of
+from sash.panes.pane_store import (
+    FAILURES,
+    FILES,
+    SPAN,
+    AnswerPart,
+    PaneStore,
+    PartFailure,
+    PartResult,
+    WindowNeeds,
+    needs_of,
+)
 from sash.panes.partials import Combine, Partial
 from sash.panes.readers import Columns
 from sash.plan.expressions import Field
 from sash.plan.nodes import SortKey
-from sash.storage.window_files import SEAL
-
-SPAN = ("start", "end")
 
 
 def key_name(place: int) -> str:
@@ -173,7 +179,7 @@ class Inquiry:
         since = {partial: self.since[partial] for partial in self.partials}
         synopsis = synopsis_of(table, self.keys, since, self.now)
         for number, found in synopsis.read(self.parts, self.now):
-            yield number, found if isinstance(found, PartFailure) else _leading(self.parts[number], found)
+            yield number, found if isinstance(found, PartFailure) else _leading(self.parts[number], found, self.now)
 
     def joined(self, found: Mapping[int, Sequence[PartResult]]) -> dict[int, PartResult]:
         """Each part's columns over all groups."""
@@ -194,12 +200,12 @@ def _is_one_list(part: AnswerPart) -> bool:
     return isinstance(part.chosen, WeightedItems) and not part.chosen.group
 
 
-def _leading(part: AnswerPart, columns: Columns) -> PartResult:
+def _leading(part: AnswerPart, columns: Columns, now: Micros) -> PartResult:
     # With several readers HAVING may refer to columns of the others; LIMIT is for the list of all items.
     if len(part.finisher.readers) > 1 or _is_one_list(part):
         return columns
     try:
-        return part.finisher.leading(columns)
+        return part.finisher.leading(columns, now)
     except FAILURES as error:
         return PartFailure(str(error))
 
@@ -238,10 +244,6 @@ def _one_list(part: AnswerPart, columns: Columns) -> Columns:
     return Columns(keys, others, rows)
 
 
-_SPAN = (("start", pa.int64()), ("end", pa.int64()))
-FILES = pa.schema([("file", pa.string()), ("rows", pa.int64()), *_SPAN, *SEAL])
-
-
 class Cluster(Protocol):
     """The owner of the files."""
 
@@ -256,6 +258,7 @@ class ClusterPanes(PaneStore):
     """`cluster` is None during recovery: replayed epochs have been answered already."""
 
     kind = "cluster"
+    is_read_by_job = True
 
     def __init__(self, key_types: Sequence[pa.DataType], cluster: Cluster | None = None, version: int = 0) -> None:
         super().__init__(key_types, version)
@@ -310,18 +313,15 @@ class ClusterPanes(PaneStore):
         return np.asarray(self._files["start"])
 
     @property
-    def files(self) -> list[str]:
-        names: list[str] = self._files["file"].to_pylist()
-        return names
-
-    def without(self, names: Collection[str]) -> pa.Table:
-        """The FILES but some."""
-        return self._files.filter(~pc.field("file").isin(list(names))) if names else self._files
+    def filed(self) -> pa.Table:
+        return self._files
 
     # -- filling and forgetting ------------------------------------------------------------------------
 
-    def bring(self, files: pa.Table) -> None:
-        """Take the files of a micro-batch; `absorb` says which of them count."""
+    def attach(self, cluster: Cluster | None, failures: dict[str, tuple[Micros, str]]) -> None:
+        self.cluster, self.failures = cluster, failures
+
+    def bring(self, files: pa.Table, ends: NDArray[np.int64] | None = None, lists: pa.Table | None = None) -> None:
         self._brought = files
 
     def absorb(self, rows: PaneRows, closed_until: Micros | None = None) -> None:
@@ -392,7 +392,6 @@ class ClusterPanes(PaneStore):
         return iter(())
 
     def load_files(self, files: pa.Table) -> None:
-        """Take panes that are in these files from now on."""
         self._files = files
 
     def load(self, table: pa.Table, since: list[list[object]]) -> None:

@@ -97,7 +97,12 @@ def _condition(
     if not (isinstance(left, Field) and isinstance(right, Literal) and left.name in calls):
         return None
     call = calls[left.name]
-    if call.function not in _FUNCTIONS or _refused(call) or not isinstance(right.value, int | float | Decimal):
+    if (
+        call.function not in _FUNCTIONS
+        or call.filtered is not None
+        or _refused(call)
+        or not isinstance(right.value, int | float | Decimal)
+    ):
         return None
     if isinstance(right.value, float) and not np.isfinite(right.value):
         return None

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sash.expr.value_codes import KeyDictionary
+from sash.expr.value_codes import KeyDictionary, value_ranks
 
 
 @numba.njit(cache=True, nogil=True)
@@ -87,40 +87,73 @@ def kernel_pick_top(weights: Any, there: Any, order: Any, first: Any, last: Any,
     # The k heaviest pairs of each window and group, heaviest first. there: 0 no tuples, 1 a NULL weight (last), 2 a
     # weight.
     out = np.full((weights.shape[0], first.size, k), -1, dtype=np.int64)
+    heap = np.empty(k, dtype=weights.dtype)
     for w in range(weights.shape[0]):
         for g in range(first.size):
-            _top_of_group(weights[w], there[w], order[first[g] : last[g]], out[w, g])
+            _top_of_group(weights[w], there[w], order[first[g] : last[g]], out[w, g], heap)
     return out
 
 
 @numba.njit(cache=True, nogil=True)
-def _top_of_group(weights: Any, there: Any, pairs: Any, best: Any) -> None:
-    found = 0
+def _top_of_group(weights: Any, there: Any, pairs: Any, best: Any, heap: Any) -> None:
+    # `best` has places among the pairs, and `heap` their weights: the first place comes after all others.
+    k, found = best.size, 0
+    for place in range(pairs.size):
+        weight = weights[pairs[place]]
+        # Most pairs end here: k others are heavier.
+        if (found == k and not _is_heavier(weight, heap[0])) or there[pairs[place]] != 2:
+            continue
+        if found == k:
+            best[0], heap[0] = place, weight
+            _sift(best, heap, 0, k)
+            continue
+        best[found], heap[found] = place, weight
+        found += 1
+        if found == k:
+            _make_heap(best, heap, k)
+    if found < k:
+        _make_heap(best, heap, found)
+    for end in range(found - 1, 0, -1):
+        best[0], best[end], heap[0], heap[end] = best[end], best[0], heap[end], heap[0]
+        _sift(best, heap, 0, end)
+    for i in range(found):
+        best[i] = pairs[best[i]]
     for pair in pairs:
-        if there[pair] == 0:
-            continue
-        at = found
-        # Equal weights stay in the order of their items.
-        while at > 0 and _is_heavier(weights, there, pair, best[at - 1]):
-            at -= 1
-        if at == best.size:
-            continue
-        found = min(best.size, found + 1)
-        for j in range(found - 1, at, -1):
-            best[j] = best[j - 1]
-        best[at] = pair
+        if found == k:
+            return
+        if there[pair] == 1:
+            best[found] = pair
+            found += 1
 
 
 @numba.njit(cache=True, nogil=True)
-def _is_heavier(weights: Any, there: Any, a: int, b: int) -> bool:
-    if there[a] != there[b]:
-        return bool(there[a] > there[b])
-    if there[a] == 1:
-        return False
+def _make_heap(best: Any, heap: Any, size: int) -> None:
+    for at in range(size // 2 - 1, -1, -1):
+        _sift(best, heap, at, size)
+
+
+@numba.njit(cache=True, nogil=True)
+def _sift(best: Any, heap: Any, at: int, size: int) -> None:
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and _comes_before(best, heap, child, child + 1):
+            child += 1
+        if _comes_before(best, heap, child, at):
+            return
+        best[at], best[child], heap[at], heap[child] = best[child], best[at], heap[child], heap[at]
+        at = child
+
+
+@numba.njit(cache=True, nogil=True)
+def _comes_before(best: Any, heap: Any, a: int, b: int) -> bool:
+    # Equal weights stay in the order of their items.
+    return bool(_is_heavier(heap[a], heap[b]) or (best[a] < best[b] and not _is_heavier(heap[b], heap[a])))
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_heavier(a: Any, b: Any) -> bool:
     # NaN is the greatest number.
-    if weights[a] != weights[a]:
-        return bool(weights[b] == weights[b])
-    return bool(weights[a] > weights[b])
+    return bool(a > b or (a != a and b == b))
 
 
 sum_groups = kernel_sum_groups
@@ -141,7 +174,7 @@ class ItemOrder:
         self.groups = KeyDictionary([keys.types[place] for place in group])
         owners = self.groups.encode([columns[place] for place in group], len(keys)).astype(np.int64)
         self._column = columns[item]
-        ranks, is_null = item_ranks(self._column)
+        ranks, is_null = value_ranks(self._column)
         self.order: Ints = np.argsort(owners * (len(keys) + 1) + ranks, kind="stable").astype(np.int64)
         bounds = np.arange(len(self.groups) + 1)
         self.starts: Ints = np.searchsorted(owners[self.order], bounds).astype(np.int64)
@@ -155,20 +188,21 @@ class ItemOrder:
         keep = np.arange(len(self.order)) < self.valid[owners]
         return self.order[keep], owners[keep]
 
+    @property
+    def type(self) -> pa.DataType:
+        return self._column.type
+
+    def pairs_of(self, item: pa.Scalar) -> tuple[Ints, Ints]:
+        """The pairs with one item, and the group of each. As Spark has it, -0.0 is 0.0, and all NaN are one item."""
+        value = item.as_py()
+        same = pc.equal(self._column, item) if value == value else pc.is_nan(self._column)
+        pairs, owners = self.valid_pairs
+        here = np.asarray(same.fill_null(False))[pairs]
+        return pairs[here], owners[here]
+
     def values(self, codes: NDArray[np.integer]) -> pa.Array:
         """The items of pairs; NULL for code -1."""
         return self._column.take(pa.array(codes, mask=codes < 0))
-
-
-def item_ranks(column: pa.Array) -> tuple[Ints, NDArray[np.bool_]]:
-    """Each value's place among the distinct ones, NaN after every number, NULL last."""
-    encoded = column.dictionary_encode()
-    codes = encoded.indices.fill_null(len(encoded.dictionary)) if column.null_count else encoded.indices
-    order = np.asarray(pc.sort_indices(encoded.dictionary), dtype=np.int64)
-    rank = np.empty(len(order) + 1, dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    rank[-1] = len(order)
-    return rank[np.asarray(codes, dtype=np.int64)], np.asarray(column.is_null())
 
 
 def item_order(keys: KeyDictionary, item: int, group: tuple[int, ...]) -> ItemOrder:
@@ -203,6 +237,13 @@ class ItemCounts:
 
     def distinct(self) -> Ints:
         return count_distinct(self.counts, self.order.order, self.order.starts[:-1], self.order.valid)
+
+    def count_of(self, item: pa.Scalar) -> Ints:
+        """How often one item occurs in each window and group."""
+        pairs, owners = self.order.pairs_of(item)
+        found = np.zeros((self.windows, self.groups), dtype=np.int64)
+        found[:, owners] = self.counts[:, pairs]
+        return found
 
     def modes(self) -> Ints:
         """The pair of the most frequent item of each window and group, the least item among equals; -1 for none."""

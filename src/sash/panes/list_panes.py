@@ -33,12 +33,13 @@ from numpy.typing import NDArray
 
 from sash.core.time import Micros
 from sash.core.window import Window
-from sash.expr.value_codes import KeyDictionary
+from sash.expr.value_codes import KeyDictionary, value_ranks
 from sash.panes.basic_interval import BasicIntervalSynopsis
-from sash.panes.cluster_panes import FILES, as_snapshot
-from sash.panes.items import Ints, item_ranks
+from sash.panes.cluster_panes import Cluster, as_snapshot
+from sash.panes.items import Ints
 from sash.panes.pane_ring import Pane
 from sash.panes.pane_rows import PaneRows, panes_to_table, table_to_panes
+from sash.panes.pane_store import FILES
 from sash.panes.partials import Partial
 from sash.panes.readings import ShortLists
 
@@ -54,10 +55,6 @@ class ListPanes(BasicIntervalSynopsis):
         # The files of a micro-batch, until `absorb` says which of them are not too late.
         self._brought = FILES.empty_table()
 
-    @property
-    def is_filed(self) -> bool:
-        return self.open_files is not None
-
     # -- open panes in files -----------------------------------------------------------------------------
 
     def load_files(self, files: pa.Table) -> None:
@@ -65,17 +62,13 @@ class ListPanes(BasicIntervalSynopsis):
         self.open_files, self._open = files, {}
 
     @property
-    def files(self) -> list[str]:
-        assert self.open_files is not None
-        names: list[str] = self.open_files["file"].to_pylist()
-        return names
+    def filed(self) -> pa.Table | None:
+        return self.open_files
 
     def save_files(self) -> list[dict[str, Any]]:
-        """The files of open panes, for a checkpoint."""
         return [] if self.open_files is None else self.open_files.to_pylist()
 
     def bring(self, files: pa.Table, ends: NDArray[np.int64] | None = None, lists: pa.Table | None = None) -> None:
-        """Take the files of a micro-batch, and the lists of the panes that close with it: those with these ends."""
         assert self.open_files is not None
         self._brought = files
         if ends is None or lists is None:
@@ -92,8 +85,10 @@ class ListPanes(BasicIntervalSynopsis):
             nothing = self._keys.encode([pa.nulls(1, type) for type in self.key_types], 1)
             self._add_open(Pane(end - self.lists.length, end, nothing, {}))
 
+    def attach(self, cluster: Cluster | None, failures: dict[str, tuple[Micros, str]]) -> None:
+        """Do nothing: lists are in this process, and queries read no files."""
+
     def closing(self, files: pa.Table, after: Micros | None, until: Micros) -> pa.Table:
-        """Which of the open panes' files, with these of a micro-batch, have the panes that close next."""
         assert self.open_files is not None
         every = pa.concat_tables([self.open_files, files])
         ends = np.asarray(every["end"])
@@ -129,7 +124,7 @@ class ListPanes(BasicIntervalSynopsis):
         """The rows of a pane that are on the list of some condition."""
         columns = self._keys.decode(pane.codes)
         owners = self._owners(columns, len(pane.codes))
-        ranks, is_null = item_ranks(columns[self.lists.item])
+        ranks, is_null = value_ranks(columns[self.lists.item])
         stays = np.zeros(len(pane.codes), dtype=np.bool_)
         for counts in self._counts(pane):
             there = np.flatnonzero((counts > 0) & ~is_null)

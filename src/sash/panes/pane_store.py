@@ -4,9 +4,12 @@
     ListPanes               closed panes are short lists in this process; open panes may be in files
     ClusterPanes            rows in files; this process has the names of the files, and a job reads them
 
-Code that fills, closes, expires or reads panes does not ask which store it has. A store reads a query part by part: an
-`AnswerPart` is one reader of one aggregate over its window, and the store returns a result or a failure for each part.
-An ability of only one store has a neutral default here.
+FILES has the files of a store: their names, the pane of each, and the seal of its contents.
+
+Code that fills, closes, expires or reads panes does not ask which store it has. Who schedules executions, chooses
+synopses or writes the rows of a micro-batch asks for facts, which every store states: its `kind`, `is_read_by_job`, and
+`filed`. A store reads a query part by part: an `AnswerPart` is one reader of one aggregate over its window, and the
+store returns a result or a failure for each part. An ability of only one store has a neutral default here.
 """
 
 from __future__ import annotations
@@ -15,10 +18,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.core.errors import QueryFailedError
@@ -34,9 +38,18 @@ from sash.panes.partials import Partial
 from sash.panes.readers import Columns, PlainReader, Reader, SharedGroups, read_every_length
 from sash.panes.readings import Reading, WindowView
 from sash.plan.periodic import Shape
+from sash.storage.window_files import SEAL
+
+if TYPE_CHECKING:
+    from sash.panes.cluster_panes import Cluster
 
 # Errors that the evaluation of one query may raise without a defect of Sash: the query fails, and others go on.
 FAILURES = (QueryFailedError, pa.ArrowException, ArithmeticError, ValueError)
+
+_IN_PROCESS = "the rows of this store are in this process"
+
+SPAN = ("start", "end")
+FILES = pa.schema([("file", pa.string()), ("rows", pa.int64()), *((name, pa.int64()) for name in SPAN), *SEAL])
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +91,9 @@ class AnswerPart:
 
     @cached_property
     def subtracting(self) -> PlainReader | None:
-        """The part's reader, if the answer may be taken as a difference of sums when somebody looks at it."""
+        """The part's reader, if its columns may be taken as differences of sums."""
         reader = self.chosen
-        may = self.covered is None and self.finisher.is_plain
+        may = self.covered is None and self.finisher.is_simple
         return reader if may and isinstance(reader, PlainReader) and reader.subtracts else None
 
     def found(self, views: Sequence[WindowView], shared: SharedGroups) -> PartResult:
@@ -123,6 +136,9 @@ class PaneStore(ABC):
 
     # The name of the store in STORED IN and SYNOPSIS.
     kind: ClassVar[str]
+    # Whether an execution over the panes is a job in the cluster: slides need not wait for it, a question does not
+    # begin it again, and its costs are others.
+    is_read_by_job: ClassVar[bool] = False
 
     def __init__(self, key_types: Sequence[pa.DataType], version: int = 0) -> None:
         self.key_types = tuple(key_types)
@@ -235,6 +251,50 @@ class PaneStore(ABC):
     def answer_by(self, index: FilterIndex, finisher: Finisher, now: Micros) -> pa.Table | None:
         """A simple query's answer from the groups that an index of its HAVING finds; None: its parts must be read."""
         return None
+
+    def delta(self, presence: Partial, window: Window, now: Micros) -> int:
+        """How often an item may occur in a window, in one group, of which closed panes have no count."""
+        return 0
+
+    # -- rows in files ---------------------------------------------------------------------------------
+
+    @property
+    def filed(self) -> pa.Table | None:
+        """The FILES that have the rows, or those of open panes; None: rows of a micro-batch come to this process."""
+        return None
+
+    @property
+    def files(self) -> list[str]:
+        names: list[str] = [] if self.filed is None else self.filed["file"].to_pylist()
+        return names
+
+    def without(self, names: Collection[str]) -> pa.Table:
+        """The FILES but some."""
+        assert self.filed is not None
+        return self.filed.filter(~pc.field("file").isin(list(names))) if names else self.filed
+
+    def load_files(self, files: pa.Table) -> None:
+        """Take panes that are in these files from now on."""
+        raise NotImplementedError(_IN_PROCESS)
+
+    def attach(self, cluster: Cluster | None, failures: dict[str, tuple[Micros, str]]) -> None:
+        """Read files by a cluster, and note failed queries here. During recovery there is no cluster."""
+        raise NotImplementedError(_IN_PROCESS)
+
+    def closing(self, files: pa.Table, after: Micros | None, until: Micros) -> pa.Table:
+        """The FILES of panes that close next, with these of a micro-batch, if short lists are to be made of them."""
+        return files.slice(0, 0)
+
+    def bring(self, files: pa.Table, ends: NDArray[np.int64] | None = None, lists: pa.Table | None = None) -> None:
+        """Take the files of a micro-batch, and the short lists of the panes that close with it: those with these ends.
+
+        `absorb` says which of the files count.
+        """
+        raise NotImplementedError(_IN_PROCESS)
+
+    def save_files(self) -> list[dict[str, Any]]:
+        """The files of open panes, for a checkpoint, if `to_table` does not have them."""
+        return []
 
     # -- recovery --------------------------------------------------------------------------------------
 

@@ -40,6 +40,9 @@ class Combine(StrEnum):
     ADD = "add"
     MIN = "min"
     MAX = "max"
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
     MOMENTS = "moments"
     UNION = "union"
     FUNCTION = "function"
@@ -52,15 +55,27 @@ _COMBINES = {
     "shed": Combine.ADD,
     "min": Combine.MIN,
     "max": Combine.MAX,
-    "moments": Combine.MOMENTS,
+    "bit_and": Combine.AND,
+    "bit_or": Combine.OR,
+    "bit_xor": Combine.XOR,
+    **dict.fromkeys(("moments", "co_moments", "high_moments"), Combine.MOMENTS),
     **dict.fromkeys(SKETCHES, Combine.UNION),
+}
+# What Spark computes for moments: of one argument, or of the fields `_0` and `_1` of a pair.
+_MOMENTS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
+    "moments": (("avg", ()), ("var_pop", ())),
+    "co_moments": (
+        *(("avg", ("_0",)), ("avg", ("_1",)), ("var_pop", ("_0",)), ("var_pop", ("_1",))),
+        ("covar_pop", ("_0", "_1")),
+    ),
+    "high_moments": (("avg", ()), ("var_pop", ()), ("skewness", ()), ("kurtosis", ())),
 }
 PARTIAL_KINDS = _COMBINES.keys()
 
 
 @dataclass(frozen=True, eq=False)
 class Partial(InternedValue):
-    """`kind` is rows, count, sum, min, max, moments, shed, a sketch's or the name of the `user`'s aggregate.
+    """`kind` is one of PARTIAL_KINDS, or the name of the `user`'s aggregate.
 
     `predicate` is the query's WHERE.
     """
@@ -100,8 +115,8 @@ class Partial(InternedValue):
             return (np.int64 if self.user.zero.dtype == np.int64 else np.float64,) * len(self.user.zero)
         if self.kind in SKETCHES:
             return (np.object_,)
-        if self.kind == "moments":
-            return (np.float64, np.float64)
+        if self.combine is Combine.MOMENTS:
+            return (np.float64,) * len(_MOMENTS[self.kind])
         if self.kind == "shed":
             return (np.float64,)
         if self.kind == "sum" and pt.is_decimal(self.type):
@@ -118,8 +133,9 @@ class Partial(InternedValue):
             return (LiftedColumn("collect_list", x, type, user=self.user.on_executors),)
         if self.kind in SKETCHES:
             return SKETCHES[self.kind].lift(self.argument)
-        if self.kind == "moments":
-            return tuple(LiftedColumn(name, f"CAST({x} AS DOUBLE)", pa.float64()) for name in ("avg", "var_pop"))
+        if self.combine is Combine.MOMENTS:
+            number = (x, type) if pt.is_struct(type) else (f"CAST({x} AS DOUBLE)", pa.float64())
+            return tuple(LiftedColumn(name, *number, parts=parts) for name, parts in _MOMENTS[self.kind])
         if self.kind == "shed":
             # Like all sums it is multiplied by k afterwards: k (k - 1) x x.
             return (LiftedColumn("sum", f"{SHED_COLUMN} * CAST({x} AS DOUBLE) * CAST({x} AS DOUBLE)", pa.float64()),)
@@ -145,7 +161,7 @@ class Partial(InternedValue):
             return float("nan") if self.dtypes[0] is np.float64 else np.iinfo(np.int64).max
         if self.kind == "max":
             return float("-inf") if self.dtypes[0] is np.float64 else np.iinfo(np.int64).min
-        return 0
+        return -1 if self.kind == "bit_and" else 0
 
     @cached_property
     def invertible(self) -> bool:
@@ -159,6 +175,8 @@ class Partial(InternedValue):
 
     def invert(self, whole: list[Component], part: list[Component]) -> list[Component]:
         """The rest of a combined partial when a part of it is taken back (Arasu and Widom, 3.2)."""
+        if self.combine is Combine.XOR:
+            return [all ^ some for all, some in zip(whole, part, strict=True)]
         if not self.subtractable:
             raise ValueError(f"{self.kind.upper()} of {self.type} cannot be taken back")
         return [all - some for all, some in zip(whole, part, strict=True)]
@@ -170,13 +188,27 @@ class Partial(InternedValue):
             return [np.array(rows[:, i]) for i in range(len(self.dtypes))]
         if self.kind in SKETCHES:
             return [_sketches(columns[0], self.kind)]
-        if self.kind == "moments":
+        if self.combine is Combine.MOMENTS:
             assert counts is not None
-            mean, variance = (to_numpy(column, np.float64, 0.0) for column in columns)
-            return [mean, variance * counts]
+            return _moments(self.kind, [to_numpy(column, np.float64, 0.0) for column in columns], counts)
         if pt.is_decimal(columns[0].type):
             return [*split_decimal(columns[0])]
         return [to_numpy(c, d, self.identity()) for c, d in zip(columns, self.dtypes, strict=True)]
+
+
+def _moments(kind: str, columns: list[Component], n: NDArray[np.int64]) -> list[Component]:
+    """Sums of powers and products of deviations, from Spark's variances, skewness and so on."""
+    if kind == "co_moments":
+        return [*columns[:2], *(column * n for column in columns[2:])]
+    mean, variance, *higher = columns
+    if not higher:
+        return [mean, variance * n]
+    # Of values that are all equal Spark knows no skewness; their powers are 0.
+    skewness, kurtosis = higher
+    spread = variance != 0.0
+    with np.errstate(all="ignore"):
+        cubes, fourths = skewness * variance**1.5 * n, (kurtosis + 3.0) * variance**2 * n
+    return [mean, variance * n, np.where(spread, cubes, 0.0), np.where(spread, fourths, 0.0)]
 
 
 def _sketches(column: pa.Array, kind: str) -> Component:

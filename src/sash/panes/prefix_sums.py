@@ -14,6 +14,7 @@ there, so answers may be looked at by any thread, at any time.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -69,42 +70,63 @@ class PrefixSums:
         return self._sums
 
 
+def difference(older: Component, newer: Component) -> Component:
+    if len(older) == len(newer):
+        return newer - older
+    # Some groups came later than the older sum.
+    whole = newer.copy()
+    whole[: len(older)] -= older
+    return whole
+
+
+class YoungestPane:
+    """The pane that some windows end with. `everybody` are the groups of the pane table."""
+
+    def __init__(self, before: Component, after: Component, everybody: PredicateGroups) -> None:
+        """The sums of the numbers of tuples before the pane and after it."""
+        self._before, self._after = before, after
+        self.everybody = everybody
+
+    @cached_property
+    def is_full(self) -> bool:
+        """Whether every group has tuples in the pane: then every group is in each of the windows."""
+        return np.count_nonzero(difference(self._before, self._after)) == self.everybody.count
+
+
 class DifferenceColumns(Columns):
     """The columns of one window, which are computed when somebody looks at them.
 
     `older` and `newer` are the sums before the window's oldest pane and after its youngest one. Of these the columns
-    keep those that the reader needs. `everybody` are the groups of the pane table.
+    keep those that the reader needs.
     """
 
     is_pending = True
 
-    def __init__(self, reader: PlainReader, older: Sums, newer: Sums, everybody: PredicateGroups) -> None:
+    def __init__(self, reader: PlainReader, older: Sums, newer: Sums, youngest: YoungestPane) -> None:
         partials = reader.reading.partials
         self._reader = reader
-        self._older = [older[partial] for partial in partials]
-        self._newer = [newer[partial] for partial in partials]
-        self._everybody = everybody
+        self._older = tuple(map(older.__getitem__, partials))
+        self._newer = tuple(map(newer.__getitem__, partials))
+        self._youngest = youngest
         self._groups: PredicateGroups | None = None
-        self.most = everybody.count
+        self.most = youngest.everybody.count
 
     def _difference(self, number: int) -> Component:
-        older, newer = self._older[number], self._newer[number]
-        if len(older) == len(newer):
-            return newer - older
-        # Some groups came later than the older sum.
-        whole = newer.copy()
-        whole[: len(older)] -= older
-        return whole
+        return difference(self._older[number], self._newer[number])
 
     def _present(self) -> PredicateGroups:
         if self._groups is None:
-            # The number of rows is the first partial of a reading.
-            rows = self._difference(0) if self._reader.query.keys else None
-            if rows is None or np.count_nonzero(rows) == self._everybody.count:
-                self._groups = self._everybody
+            everybody = self._youngest.everybody
+            # The number of rows is the first partial of a reading. A window without panes has the same sums twice.
+            is_empty = self._older[0] is self._newer[0]
+            rows = None
+            if self._reader.query.keys and (is_empty or not self._youngest.is_full):
+                rows = self._difference(0)
+            if rows is None or np.count_nonzero(rows) == everybody.count:
+                self._groups = everybody
             else:
                 places = np.flatnonzero(rows)
-                keys = [column.take(pa.array(places)) for column in self._everybody.keys]
+                keys = [column.take(pa.array(places)) for column in everybody.keys]
                 self._groups = PredicateGroups(len(places), places, keys)
         return self._groups
 

@@ -1,7 +1,8 @@
 """Readers: from the scanned windows of one reading to columns by group.
 
 PlainReader  distributive and algebraic aggregates of the query's groups
-ItemReader   holistic aggregates of one argument
+ItemReader   holistic aggregates of one argument, from the counts of its values; CounterReader, from counters
+CoarserReader  one of these over a table of more keys, for grouping sets
 
 Aggregates that answer with one row per item are readers too: `item_lists`.
 """
@@ -9,7 +10,7 @@ Aggregates that answer with one row per item are readers too: `item_lists`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -23,11 +24,13 @@ from sash.core.time import SECOND
 from sash.core.window import WINDOW_LENGTH, RowWindow
 from sash.expr.value_codes import Codes, KeyDictionary, one_array
 from sash.panes.accumulator import Accumulator, Block
-from sash.panes.aggregates import AGGREGATES, HOLISTIC, AggregateFunction, Holistic
-from sash.panes.aggregates.user_defined import UserDefined
+from sash.panes.aggregates import AGGREGATES, HOLISTIC, AggregateFunction, CountMin, Holistic
+from sash.panes.aggregates.exact import UserDefined
+from sash.panes.counters import counter_key
 from sash.panes.items import ItemCounts, ItemOrder, item_order
 from sash.panes.partials import Partial
 from sash.panes.readings import Reading, TableName, WindowView, key_set
+from sash.plan.expressions import RowExpression
 from sash.plan.nodes import AggregateCall
 from sash.plan.periodic import PeriodicAggregate
 
@@ -127,11 +130,12 @@ def read_every_length(reader: Reader, views: Sequence[WindowView]) -> Columns:
     read = [reader.read([view], {}) for view in views]
     counts = [columns.count for columns in read]
     lengths = np.repeat([view.window.length / SECOND for view in views], counts)
-    keys = {WINDOW_LENGTH: pa.array(lengths), **_stacked([columns.keys for columns in read])}
-    return Columns(keys, _stacked([columns.fields for columns in read]), sum(counts))
+    keys = {WINDOW_LENGTH: pa.array(lengths), **stacked([columns.keys for columns in read])}
+    return Columns(keys, stacked([columns.fields for columns in read]), sum(counts))
 
 
-def _stacked(parts: Sequence[dict[str, pa.Array]]) -> dict[str, pa.Array]:
+def stacked(parts: Sequence[dict[str, pa.Array]]) -> dict[str, pa.Array]:
+    """The columns of several windows, one window after the other."""
     return {name: one_array(pa.chunked_array([part[name] for part in parts])) for name in parts[0]}
 
 
@@ -189,7 +193,8 @@ class PlainReader(_CallReader):
     @cached_property
     def bound(self) -> list[tuple[AggregateCall, LoweredAggregate]]:
         bound = [(call, aggregate_of(call)) for call in self.calls]
-        return [(call, LoweredAggregate(each, each.lift(call.argument, self.query.predicate))) for call, each in bound]
+        where = self.query.predicate
+        return [(call, LoweredAggregate(each, each.lift(call.argument, call.where(where)))) for call, each in bound]
 
     @cached_property
     def reading(self) -> Reading:
@@ -294,11 +299,27 @@ def _present(accumulator: Accumulator, keys: KeyDictionary, presence: Partial, g
 
 
 class ItemReader(_CallReader):
-    """`calls` are holistic aggregates of one argument, the item."""
+    """`calls` are holistic aggregates of one argument, the item, under one condition."""
+
+    @property
+    def argument(self) -> RowExpression:
+        argument = self.calls[0].argument
+        assert argument is not None, "no holistic aggregate is of *"
+        return argument
+
+    @property
+    def item(self) -> RowExpression:
+        return self.argument
 
     @cached_property
     def reading(self) -> Reading:
-        return Reading(table_name(self.query, self.calls[0].argument), self.query.window, (self.presence,))
+        partials = tuple(dict.fromkeys((self.presence, self.counted)))
+        return Reading(table_name(self.query, self.item), self.query.window, partials)
+
+    @cached_property
+    def counted(self) -> Partial:
+        """The number of rows that the aggregates are of: those of the group, or those that a FILTER leaves."""
+        return Partial("rows", None, self.calls[0].where(self.query.predicate))
 
     @cached_property
     def _bound(self) -> list[tuple[AggregateCall, Holistic]]:
@@ -306,7 +327,7 @@ class ItemReader(_CallReader):
 
     @cached_property
     def _item(self) -> int:
-        return self.reading.table.keys.index(self.calls[0].argument)
+        return self.reading.table.keys.index(self.item)
 
     @cached_property
     def group(self) -> tuple[int, ...]:
@@ -317,31 +338,83 @@ class ItemReader(_CallReader):
         (view,) = views
         accumulator = view.accumulator_for(self.reading.partials)
         order = item_order(view.keys, self._item, self.group)
-        items, window = self._counts(accumulator, order)
+        items, window = self._counts(accumulator, order, self.counted)
         fields = {call.name: self._column(aggregate, items, accumulator) for call, aggregate in self._bound}
         if not self.query.keys:
             return SlicedColumns({}, fields, window, 1)
-        present = np.flatnonzero(items.rows[window] > 0)
+        there = items if self.counted is self.presence else self._counts(accumulator, order, self.presence)[0]
+        present = np.flatnonzero(there.rows[window] > 0)
         values, wanted = order.groups.decode(present), places_of(self.query, self.reading.table)
         keys = {k.name: values[self.group.index(place)] for k, place in zip(self.query.keys, wanted, strict=True)}
         places = pa.array(present + window * items.groups)
         return Columns(keys, {name: column.take(places) for name, column in fields.items()}, len(present))
 
-    def _counts(self, accumulator: Accumulator, order: ItemOrder) -> tuple[ItemCounts, int]:
+    def _counts(self, accumulator: Accumulator, order: ItemOrder, rows: Partial) -> tuple[ItemCounts, int]:
         """The counts of all windows that were scanned together, and the row of this one."""
         block = accumulator.block
         if block is None:
-            return ItemCounts(accumulator.slots[self.presence, 0][np.newaxis, :], order), 0
-        key = (self.presence, self._item, self.group)
+            return ItemCounts(accumulator.slots[rows, 0][np.newaxis, :], order), 0
+        key = (rows, self._item, self.group)
         if key not in block.memo:
-            block.memo[key] = ItemCounts(block.slots[self.presence, 0], order)
+            block.memo[key] = ItemCounts(block.slots[rows, 0], order)
         return block.memo[key], accumulator.window
 
     def _column(self, aggregate: Holistic, items: ItemCounts, accumulator: Accumulator) -> pa.Array:
         block = accumulator.block
         if block is None:
             return aggregate.lower_items(items)
-        key = (aggregate, self.presence, self._item, self.group)
+        key = (aggregate, self.counted, self._item, self.group)
         if key not in block.memo:
             block.memo[key] = aggregate.lower_items(items)
         return block.memo[key]
+
+
+class CounterReader(ItemReader):
+    """`calls` are COUNT_MIN of one argument: the items are counters of its values."""
+
+    @property
+    def item(self) -> RowExpression:
+        return counter_key(self.argument)
+
+    @cached_property
+    def _bound(self) -> list[tuple[AggregateCall, Holistic]]:
+        bound = [(call, HOLISTIC[call.function].bind(*call.parameters)) for call in self.calls]
+        return [(call, each.by_counters(self.argument.type)) for call, each in bound if isinstance(each, CountMin)]
+
+
+@dataclass(frozen=True)
+class CoarserReader:
+    """Reads from a pane table of more keys: its groups are merged before aggregates are lowered.
+
+    `inner` is the reader of the query's own keys; `finest` are those of the table.
+    """
+
+    inner: PlainReader | ItemReader
+    finest: tuple[RowExpression, ...]
+
+    @property
+    def calls(self) -> tuple[AggregateCall, ...]:
+        return self.inner.calls
+
+    @cached_property
+    def reading(self) -> Reading:
+        own = self.inner.reading
+        return replace(own, table=replace(own.table, keys=key_set([*self.finest, *own.table.keys])))
+
+    @cached_property
+    def _places(self) -> list[int]:
+        return [self.reading.table.keys.index(key) for key in self.inner.reading.table.keys]
+
+    @property
+    def group(self) -> tuple[int, ...]:
+        return tuple(self._places[place] for place in self.inner.group)
+
+    def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
+        (view,) = views
+        accumulator, groups = view.accumulator_for(self.reading.partials), view.keys.decode_all()
+        keys = KeyDictionary([key.type for key in self.inner.reading.table.keys])
+        codes = keys.encode([groups[place] for place in self._places], len(view.keys))
+        merged = accumulator.regrouped(self.reading.partials, codes, len(keys))
+        since: dict[Partial, int | None] = dict.fromkeys(self.reading.partials)
+        coarser = WindowView(view.window, merged, keys, view.oldest, since, lambda _: merged)
+        return self.inner.read([coarser], {})

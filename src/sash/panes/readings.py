@@ -2,7 +2,8 @@
 
 Plain aggregates read the pane table of the query's own keys. A holistic aggregate of x reads the table that is grouped
 by x as well, and so do TOP, HISTOGRAM and FREQUENT: TOP(k, x, SUM(y)) and SUM(y) GROUP BY x read one table (rule SS1).
-FREQUENT may read a table of short lists instead, whose closed panes have only their most frequent items.
+FREQUENT may read a table of short lists instead, whose closed panes have only their most frequent items, and COUNT_MIN
+one that is grouped by counters of x.
 """
 
 from __future__ import annotations
@@ -117,6 +118,12 @@ class Reading:
     sub_window: int | None = None
     sensitive: bool = True
     lists: TableName | None = None
+
+    def is_held_by(self, other: Reading) -> bool:
+        """Whether the panes of another reading have everything, as far back."""
+        window, theirs = self.window, other.window
+        reaches = theirs.unbounded or (not window.unbounded and theirs.reach >= window.reach)
+        return reaches and self.table == other.table and set(self.partials) <= set(other.partials)
 
     @cached_property
     def spans(self) -> tuple[Window, ...]:

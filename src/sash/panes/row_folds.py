@@ -48,7 +48,10 @@ def why_not_folded(reading: Reading, schema: pa.Schema) -> str | None:
             return f"{_words(partial)} is none of COUNT, SUM, AVG and of MIN and MAX of numbers and times"
         if partial.argument is not None and not _is_plain(partial.argument, schema):
             return f"{partial.argument} is no column"
-    for where in dict.fromkeys(partial.predicate for partial in reading.partials):
+    wheres = dict.fromkeys(partial.predicate for partial in reading.partials)
+    if len(wheres) > 1:
+        return "it has a FILTER"
+    for where in wheres:
         if where is not None and row_predicate(where, schema) is None:
             return f"WHERE {where} does more than compare columns with constants"
     return None

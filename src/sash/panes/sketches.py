@@ -1,14 +1,12 @@
 """Sketches by the kind of their partial: summaries of bounded size that merge, for answers with bounds.
 
 Spark's aggregate functions build the sketch of each pane and group; the `datasketches` library reads the same formats
-and merges them (Apache DataSketches). Count-min is not among them: Spark's format is its own, so a window's sketch is
-made of the window's item counts.
+and merges them (Apache DataSketches). Count-min is not among them: its counters are a pane table (see `counters`).
 
     kind    built by                     answers                   bounds hold
     hll     hll_sketch_agg               APPROX_COUNT_DISTINCT     in 99.7 of 100 cases (three standard deviations)
     kll     kll_sketch_agg_double        APPROX_QUANTILE           in 99 of 100 cases
     items   approx_top_k_accumulate      APPROX_TOP                always
-    -       item counts of the window    COUNT_MIN                 in 99 of 100 cases
 
 A sketch hashes or compares values of very few types. Rules convert every other type to one of them, such that two
 values have the same hash exactly if Spark calls them equal:
@@ -328,56 +326,3 @@ def decode(texts: list[str], type: pa.DataType) -> pa.Array:
 
 
 SKETCHES: dict[str, type[Sketch]] = {"hll": Hll, "kll": Kll, "items": FrequentStrings}
-
-EPSILON = 0.001
-CONFIDENCE = 0.99
-
-
-class CountMinSketch:
-    """Count-min (Cormode and Muthukrishnan 2005): how often one value occurs.
-
-    Five rows of 2719 counters: an estimate is never below the true count, and above it by more than 0.1% of all values
-    in at most one of 100 cases.
-
-    Needs: counts that are not negative. Time: O(rows) per item and per estimate. Space: rows x counters.
-    """
-
-    def __init__(self, sketch: Any) -> None:
-        self._sketch = sketch
-
-    @classmethod
-    def of_counts(cls, items: pa.Array, counts: NDArray[np.int64]) -> Self:
-        """The sketch of some values and how often each occurs; NULL is no value."""
-        buckets = ds.count_min_sketch.suggest_num_buckets(EPSILON)
-        sketch = ds.count_min_sketch(ds.count_min_sketch.suggest_num_hashes(CONFIDENCE), buckets)
-        known = np.flatnonzero((counts > 0) & np.asarray(items.is_valid()))
-        for name, count in zip(names(items.take(pa.array(known))), counts[known].tolist(), strict=True):
-            sketch.update(name, float(count))
-        return cls(sketch)
-
-    def estimate(self, asked: int | str) -> int:
-        """How often the value of a name (see `names`) occurs, or a little more."""
-        return round(self._sketch.get_estimate(asked))
-
-    def bounds(self, asked: int | str) -> tuple[int, int]:
-        """The bounds, which lie below the estimate; the library's own lie above it, where the true count never is."""
-        estimate = self.estimate(asked)
-        error = int(self._sketch.get_relative_error() * self._sketch.total_weight)
-        return max(0, estimate - error), estimate
-
-
-def names(values: pa.Array) -> list[int | str]:
-    """The sketch's hash input: equal values, and only those, have the same name.
-
-    >>> names(pa.array([0.0, -0.0, 2.5]))
-    ['0.0', '0.0', '2.5']
-    """
-    type = values.type
-    if pt.is_date32(type):
-        values = values.cast(pa.int32())
-    elif pt.is_timestamp(type):
-        values = values.cast(pa.int64())
-    elif pt.is_floating(type):
-        return [repr(value + 0.0) for value in values.cast(pa.float64()).to_pylist()]
-    found = values.to_pylist()
-    return [int(v) if isinstance(v, int) else v.hex() if isinstance(v, bytes) else str(v) for v in found]

@@ -44,12 +44,20 @@ class Choice:
 
     def evaluated(self, statistics: Statistics, lazy: bool | None = None) -> Choice:
         """The choice with its evaluation: the cheaper one, or as an earlier query has it."""
-        other = lazily(self.plan)
-        if other is None:
-            return self
-        prices = EvaluationPrices(*(cost(each, statistics, self.strategy) for each in (self.plan, other)))
-        wanted = prices.lazy < prices.eager if lazy is None else lazy
-        return replace(self, plan=other if wanted else self.plan, evaluations=prices)
+        plan, prices = evaluated(self.plan, statistics, self.strategy, lazy)
+        return replace(self, plan=plan, evaluations=prices)
+
+
+def evaluated(
+    plan: Node, statistics: Statistics, strategy: str, lazy: bool | None = None
+) -> tuple[Node, EvaluationPrices | None]:
+    """A plan with the cheaper evaluation, or the wanted one; and both prices where there is a choice."""
+    other = lazily(plan)
+    if other is None:
+        return plan, None
+    prices = EvaluationPrices(*(cost(each, statistics, strategy) for each in (plan, other)))
+    wanted = prices.lazy < prices.eager if lazy is None else lazy
+    return other if wanted else plan, prices
 
 
 def best_plans(written: Node, statistics: Statistics) -> dict[str, Node]:

@@ -320,6 +320,35 @@ class GroupBy(Stateful):
         return f"GroupBy {', '.join(self.keys) or '()'}: {', '.join(map(str, self.calls))}"
 
 
+@dataclass(frozen=True)
+class RememberedValues(GroupBy):
+    """A whole stream as a row for each of its values, of which conditions leave finitely many (thesis 2.2.1): how often
+    the value came, or the least or the greatest of another column beside it."""
+
+    def describe(self) -> str:
+        return f"Values {', '.join(self.keys) or '()'}: {', '.join(map(str, self.calls))}"
+
+
+@dataclass(frozen=True)
+class Duplicates(Stateful):
+    """Each row as often as its `copies` say: a column that ends here. Until the row expires, they only become more."""
+
+    input: Node
+    copies: str
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([field for field in self.input.schema if field.name != self.copies])
+
+    @cached_property
+    def pattern(self) -> UpdatePattern:
+        expires = any(not window.window.unbounded for window in windows(self.input))
+        return UpdatePattern.WEAK if expires else UpdatePattern.MONOTONIC
+
+    def describe(self) -> str:
+        return f"Each as often as {self.copies}"
+
+
 TableJoin = NrrJoin | RelationJoin
 Node = (
     BaseWindow
@@ -334,6 +363,7 @@ Node = (
     | Negation
     | Intersection
     | GroupBy
+    | Duplicates
     | OutputNode
 )
 
@@ -421,8 +451,15 @@ def executed_pattern(node: Node, strategy: str) -> UpdatePattern:
     return UpdatePattern.STRICT if announced else node.pattern
 
 
+def drops_outdone(node: GroupBy, strategy: str) -> bool:
+    """Whether a tuple leaves a group early if another one outlives and outdoes it (thesis 2.2.2): MIN and MAX alone
+    allow it, over inputs whose tuples expire and are never taken back."""
+    expires = executed_pattern(node.input, strategy) in (UpdatePattern.WEAKEST, UpdatePattern.WEAK)
+    return strategy != DIRECT and expires and all(call.function in ("min", "max") for call in node.calls)
+
+
 def strategy_below(node: Node, strategy: str) -> str:
     """The strategy below a node. A lookup in a table cannot be repeated for a negative tuple, and results have their
     expiries from their tuples: below such a node nothing announces expiries."""
-    knows = isinstance(node, NrrJoin | Stamped | Outliving | ResultWindow | Sampled | Snapshots)
+    knows = isinstance(node, NrrJoin | Duplicates | Stamped | Outliving | ResultWindow | Sampled | Snapshots)
     return UPA if strategy == NT and knows else strategy

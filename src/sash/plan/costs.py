@@ -42,6 +42,7 @@ from sash.plan.continuous import (
     Negation,
     Node,
     RelationJoin,
+    drops_outdone,
     inputs,
     strategy_below,
     windows,
@@ -51,7 +52,7 @@ from sash.plan.lazy_joins import evaluation_of
 from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, LazilySampled, Sampled, Snapshots
 
-_STORING = Join | MultiJoin | RelationJoin | Distinct | GroupBy | Negation | Intersection | Deltas | Snapshots
+STORING = Join | MultiJoin | RelationJoin | Distinct | GroupBy | Negation | Intersection | Deltas | Snapshots
 # Partitions of a buffer that is not a list: an epoch's tuples go to at most this many chunks.
 _PARTITIONS = 10
 
@@ -128,7 +129,9 @@ def _state_work(node: Node, below: list[Flow], above: Flow, known: Statistics, s
         size = 2 * known.epochs * above.live
         yield PlanWork(passed=size, remade=size, chunks=2 * known.epochs)
         return
-    if isinstance(node, _STORING):
+    if isinstance(node, GroupBy) and drops_outdone(node, strategy):
+        below = [replace(below[0], live=_outlasting(below[0].live, above.live, len(node.calls)))]
+    if isinstance(node, STORING):
         for each in below:
             yield from _buffer_work(each, known, strategy)
     if isinstance(node, MultiJoin) and not node.is_common:
@@ -141,6 +144,11 @@ def _state_work(node: Node, below: list[Flow], above: Flow, known: Statistics, s
     if isinstance(node, Negation | Intersection) and below[0].pattern is not UpdatePattern.STRICT:
         # By expiry, and back by key.
         yield from [_sorting(below[0].live, known)] * 2
+
+
+def _outlasting(live: float, groups: float, calls: int) -> float:
+    """How many tuples may become their groups' extremes: about ln n of n in random order, for each aggregate."""
+    return min(live, groups * max(calls, 1) * (1 + math.log(max(live / groups, 1)))) if live else 0.0
 
 
 def _buffer_work(edge: Flow, known: Statistics, strategy: str) -> Iterator[PlanWork]:

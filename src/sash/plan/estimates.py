@@ -18,6 +18,7 @@ from sash.plan.continuous import (
     NT,
     BaseWindow,
     Distinct,
+    Duplicates,
     Filter,
     GroupBy,
     Intersection,
@@ -29,6 +30,7 @@ from sash.plan.continuous import (
     executed_pattern,
     inputs,
     strategy_below,
+    windows,
 )
 from sash.plan.expressions import Field
 from sash.plan.join_order import GraphInput, connected_order, matches, met, selectivity
@@ -43,7 +45,8 @@ class Statistics:
     `epochs` are micro-batches per second of event time: each goes once through an operator's state.
     `rates` are of streams, `selectivities` of conditions (`STREAM WHERE condition`, or a filter's own text), `distinct`
     how many values an expression over a stream has (`STREAM.expression`); without it all have `values`.
-    `premature` is the part of a negation's results that are taken back (the thesis found 40 percent).
+    `premature` is the part of a negation's results that are taken back (the thesis found 40 percent); `taken_back` has
+    the measured parts, by the texts of negations and intersections.
     """
 
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -55,21 +58,29 @@ class Statistics:
     selectivity: float = 0.5
     passes_negation: float = 0.5
     premature: float = 0.4
+    taken_back: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def measurements(self) -> tuple[tuple[str, str, float], ...]:
         """All measured numbers: kind, name and number, as a catalog keeps them."""
-        kinds = {"rate": self.rates, "selectivity": self.selectivities, "distinct": self.distinct}
+        kinds = {
+            "rate": self.rates,
+            "selectivity": self.selectivities,
+            "distinct": self.distinct,
+            "taken back": self.taken_back,
+        }
         found = [(kind, name, number) for kind, numbers in kinds.items() for name, number in sorted(numbers.items())]
         return (*found, ("epochs", "", self.epochs)) if self.rates else tuple(found)
 
     @classmethod
     def of(cls, measurements: Iterable[tuple[str, str, float]]) -> Statistics:
-        kinds: dict[str, dict[str, float]] = {"rate": {}, "selectivity": {}, "distinct": {}, "epochs": {}}
+        kinds: dict[str, dict[str, float]] = {
+            "rate": {}, "selectivity": {}, "distinct": {}, "epochs": {}, "taken back": {},
+        }  # fmt: skip
         for kind, name, number in measurements:
             kinds[kind][name] = number
         epochs = kinds["epochs"].get("", cls.epochs)
-        return cls(kinds["rate"], kinds["selectivity"], kinds["distinct"], epochs)
+        return cls(kinds["rate"], kinds["selectivity"], kinds["distinct"], epochs, taken_back=kinds["taken back"])
 
 
 @dataclass(frozen=True)
@@ -123,7 +134,7 @@ def _sizes(node: Node, below: Sequence[Flow], known: Statistics, strategy: str) 
         groups = occupied(values_of(node.input, node.keys, known), first.live) if node.keys else 1.0
         return 2 * first.rate, 2 * first.rate, groups
     if isinstance(node, Negation | Intersection):
-        return _matched(first, known)
+        return _matched(node, first, known)
     return _output(node, first)
 
 
@@ -198,14 +209,15 @@ def _distinct(first: Flow, values: float) -> tuple[float, float, float]:
     return first.rate * live / max(first.live, 1.0), 0.0, live
 
 
-def _matched(left: Flow, known: Statistics) -> tuple[float, float, float]:
+def _matched(node: Negation | Intersection, left: Flow, known: Statistics) -> tuple[float, float, float]:
     part = known.passes_negation
-    taken_back = left.announced + (1 - left.announced) * known.premature
+    assumed = left.announced + (1 - left.announced) * known.premature
+    taken_back = known.taken_back.get(matched_in(node), assumed) if known.taken_back else assumed
     return left.rate * part, left.rate * part * taken_back, left.live * part
 
 
 def _output(node: Node, first: Flow) -> tuple[float, float, float]:
-    if isinstance(node, Deltas | Outliving | Snapshots):
+    if isinstance(node, Duplicates | Deltas | Outliving | Snapshots):
         return first.rate, 0.0, first.live
     if isinstance(node, ResultWindow):
         length = node.window.length
@@ -222,6 +234,12 @@ def occupied(values: float, tuples: float) -> float:
     (10, 632, 1000)
     """
     return values * -math.expm1(-tuples / values)
+
+
+def matched_in(node: Negation | Intersection) -> str:
+    """How statistics name a negation or an intersection: with its windows, whose lengths count."""
+    over = ", ".join(window.describe() for window in windows(node))
+    return f"{node.describe()} of {over}".lower()
 
 
 # -- values ---------------------------------------------------------------------------------------------

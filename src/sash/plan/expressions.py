@@ -87,3 +87,10 @@ class Call:
 
 
 Expression = Field | Literal | Call
+
+
+def columns_in(expression: Expression) -> set[str]:
+    """The names of the columns that an expression reads."""
+    if isinstance(expression, Field):
+        return {expression.name}
+    return {name for part in getattr(expression, "arguments", ()) for name in columns_in(part)}

@@ -193,20 +193,6 @@ def _stored(each: JoinInput, execution: JoinExecution, *, taken: bool) -> Number
     return each.rate * max(0, length if taken else length - interval)
 
 
-def lost_share(length: Number, interval: Number) -> Number:
-    """The part of all results that no evaluation sees, where lifetimes are uniform up to `length` (5.2.3).
-
-    A result that lives shorter than an interval is still seen if an evaluation falls into its life: half of those, so
-    the thesis' figure for 60 and 10, 17 percent, is twice what is lost.
-
-    >>> lost_share(Fraction(60), 10)
-    Fraction(1, 12)
-    """
-    if interval <= length:
-        return Fraction(interval) / (2 * Fraction(length))
-    return 1 - Fraction(length) / (2 * Fraction(interval))
-
-
 # Inputs by their places, the first one probed first.
 Order = tuple[int, ...]
 # Each fast input multiplies the orders to consider by up to n.

@@ -12,26 +12,47 @@ Both give the answers of the eager plan. An operator's changes do not depend on 
 epochs may end at multiples. A join has a result at an instant if it has the result's tuples then, so windows as of the
 multiples are enough for the results as of the multiples.
 
-Joins of windows are evaluated lazily, with conditions, projections and unions above and below. Every other plan is
-evaluated eagerly: below an operator that counts or groups rows, the choice among equal rows might depend on times.
+Joins of windows are evaluated lazily, with conditions, projections and unions above and below, by algorithm 4. With an
+operator that counts, groups or matches rows it is algorithm 5: the choice among equal rows, and the rounding of a sum
+of floats, depend on times. A join with a table is evaluated eagerly: a tuple finds the rows of its own time.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from sash.plan.continuous import BaseWindow, Filter, Join, Map, Node, Union, edges, sampling_of
+from sash.plan.continuous import (
+    BaseWindow,
+    Distinct,
+    Filter,
+    GroupBy,
+    Intersection,
+    Join,
+    Map,
+    Negation,
+    Node,
+    Union,
+    edges,
+    sampling_of,
+)
 from sash.plan.join_order import EAGER, JoinExecution, Number
 from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, LazilySampled, Sampled
 
-_COVERED = BaseWindow | Filter | Map | Union | Join | MultiJoin
+# Nodes whose rows at the multiples depend on nothing but their inputs' rows there, in any order.
+_AS_SEEN = BaseWindow | Filter | Map | Union | Join | MultiJoin
+_COVERED = _AS_SEEN | Distinct | GroupBy | Negation | Intersection
 
 
 def evaluation_of(plan: Node) -> LazilySampled | None:
     """The multiples at which a plan is computed; None if every micro-batch computes it."""
     sampling = sampling_of(plan)
     return sampling if isinstance(sampling, LazilySampled) else None
+
+
+def keeps_times(lazy: LazilySampled) -> bool:
+    """Whether tuples keep their own times (algorithm 5), or have those at which multiples see them (algorithm 4)."""
+    return lazy.restore or not all(isinstance(node, _AS_SEEN) for _, node in edges(lazy.input))
 
 
 def lazily(plan: Node) -> Node | None:
@@ -62,4 +83,4 @@ def _is_covered(relation: Node) -> bool:
 def join_execution(plan: Node, unit: Number) -> JoinExecution:
     """How the joins of a plan are executed, in units of time: what the cost of their orders depends on."""
     lazy = evaluation_of(plan)
-    return EAGER if lazy is None else JoinExecution(True, lazy.restores, lazy.slide / unit)
+    return EAGER if lazy is None else JoinExecution(True, keeps_times(lazy), lazy.slide / unit)

@@ -9,6 +9,10 @@ A query over several windows joins the answers of such chains, all as of one tim
 
     Project <- Limit <- Sort <- AnswerFilter <- AnswerJoin <- Subquery <- Project <- ..
                                                     ^-------- Subquery <- Project <- ..
+
+Window functions (OVER) are over the rows of such an answer, or over the groups of one window, as a sub-query:
+
+    Project <- Limit <- Sort <- AnswerFilter <- AnswerWindow <- Subquery <- Project <- Having <- Aggregate <- ..
 """
 
 from __future__ import annotations
@@ -109,7 +113,8 @@ class AggregateCall:
     """One aggregate over rows, e.g. SUM(length); argument is None for COUNT(*).
 
     `parameters` are its constants: the p of QUANTILE(x, p), the value of COUNT_MIN(x, value). `user` is the aggregate
-    if a program has made it; several arguments are then one struct.
+    if a program has made it. Several arguments are one struct. `condition` is that of FILTER, and `filtered` is the
+    WHERE of the query with it: only tuples that fulfil both are aggregated.
     """
 
     name: str
@@ -118,8 +123,18 @@ class AggregateCall:
     type: pa.DataType
     parameters: tuple[Parameter, ...] = ()
     user: UserAggregate | None = field(default=None, repr=False)
+    condition: RowExpression | None = field(default=None, repr=False)
+    filtered: RowExpression | None = field(default=None, repr=False)
+
+    def where(self, predicate: RowExpression | None) -> RowExpression | None:
+        """The condition of the aggregated tuples, in a query with this WHERE."""
+        return predicate if self.filtered is None else self.filtered
 
     def __str__(self) -> str:
+        return self._call if self.condition is None else f"{self._call} FILTER (WHERE {self.condition})"
+
+    @property
+    def _call(self) -> str:
         argument = str(self.argument) if self.argument is not None else "*"
         if self.function == "count_distinct":
             return f"COUNT(DISTINCT {argument})"
@@ -128,13 +143,17 @@ class AggregateCall:
 
 @dataclass(frozen=True)
 class Aggregate:
+    """`finest` are the keys of the finest of several grouping sets: all of them are read from its pane table."""
+
     input: WindowFilter | StreamWindow
     keys: tuple[Key, ...]
     calls: tuple[AggregateCall, ...]
+    finest: tuple[Key, ...] = ()
 
     def describe(self) -> str:
         keys = ", ".join(str(key.expression) for key in self.keys) or "()"
-        return f"Aggregate {', '.join(map(str, self.calls))} BY {keys}"
+        finest = f" of ({', '.join(str(key.expression) for key in self.finest)})" if self.finest else ""
+        return f"Aggregate {', '.join(map(str, self.calls))} BY {keys}{finest}"
 
 
 @dataclass(frozen=True)
@@ -215,10 +234,48 @@ class AnswerJoin:
 
 
 @dataclass(frozen=True)
-class AnswerFilter:
-    """WHERE over the columns of answers."""
+class AnswerUnion:
+    """All rows of answers with the same columns: those of grouping sets."""
 
-    input: AnswerJoin | Subquery
+    parts: tuple[Subquery, ...]
+
+    def describe(self) -> str:
+        return "AnswerUnion"
+
+
+@dataclass(frozen=True)
+class OverCall:
+    """A window function: a value for each row of an answer, from the rows of its partition.
+
+    `frame` says where the frame of an aggregate ends, which begins with the partition: `rows`, at the row; `range`, at
+    the last of the rows that are equal to it in order; `all`, with the partition.
+    """
+
+    name: str
+    function: str
+    arguments: tuple[Expression, ...]
+    partition: tuple[Expression, ...]
+    order: tuple[SortKey, ...]
+    frame: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class AnswerWindow:
+    """The rows with a column for each window function, under its name."""
+
+    input: AnswerFilter | AnswerJoin | AnswerUnion | Subquery
+    calls: tuple[OverCall, ...]
+
+    def describe(self) -> str:
+        return f"AnswerWindow {', '.join(call.name for call in self.calls)}"
+
+
+@dataclass(frozen=True)
+class AnswerFilter:
+    """WHERE over the columns of answers, and QUALIFY over those of window functions too."""
+
+    input: AnswerWindow | AnswerJoin | AnswerUnion | Subquery
     condition: Expression
 
     def describe(self) -> str:
@@ -227,7 +284,7 @@ class AnswerFilter:
 
 @dataclass(frozen=True)
 class Sort:
-    input: Having | Aggregate | AnswerFilter | AnswerJoin | Subquery
+    input: Having | Aggregate | AnswerFilter | AnswerWindow | AnswerJoin | AnswerUnion | Subquery
     keys: tuple[SortKey, ...]
 
     def describe(self) -> str:
@@ -236,7 +293,7 @@ class Sort:
 
 @dataclass(frozen=True)
 class Limit:
-    input: Sort | Having | Aggregate | AnswerFilter | AnswerJoin | Subquery
+    input: Sort | Having | Aggregate | AnswerFilter | AnswerWindow | AnswerJoin | AnswerUnion | Subquery
     count: int
 
     def describe(self) -> str:
@@ -251,7 +308,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Project:
-    input: Limit | Sort | Having | Items | Aggregate | AnswerFilter | AnswerJoin | Subquery
+    input: Limit | Sort | Having | Items | Aggregate | AnswerFilter | AnswerWindow | AnswerJoin | AnswerUnion | Subquery
     outputs: tuple[Output, ...]
 
     def describe(self) -> str:
@@ -272,7 +329,9 @@ Node = (
     | StreamWindow
     | StreamScan
     | AnswerFilter
+    | AnswerWindow
     | AnswerJoin
+    | AnswerUnion
     | Subquery
 )
 
@@ -280,6 +339,8 @@ Node = (
 def inputs(node: Node) -> tuple[Node, ...]:
     if isinstance(node, AnswerJoin):
         return (node.left, node.right)
+    if isinstance(node, AnswerUnion):
+        return node.parts
     return () if isinstance(node, StreamScan) else (node.input,)
 
 

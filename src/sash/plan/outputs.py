@@ -156,6 +156,14 @@ class Sampled:
             return NEVER
         return self.offset - (self.offset - instant) // self.slide * self.slide
 
+    def aligned(self, instant: int) -> int:
+        """The first instant that the multiples before another instant have not seen.
+
+        >>> [Sampled(None, 6).aligned(t) for t in (6, 7, 12, 13)]
+        [1, 7, 7, 13]
+        """
+        return self.next_multiple(instant) - self.slide + 1
+
     def describe(self) -> str:
         restored = ", short-lived results included" if self.restore else ""
         return f"Every {format_duration(self.slide)}{restored}"
@@ -164,19 +172,6 @@ class Sampled:
 @dataclass(frozen=True)
 class LazilySampled(Sampled):
     """The same rows, computed at the multiples alone: tuples wait for their multiple, and no result does (5.2.2)."""
-
-    @property
-    def restores(self) -> bool:
-        """Whether results count that came and went between two multiples: algorithm 5, otherwise algorithm 4."""
-        return self.restore or isinstance(self.input, Deltas)
-
-    def aligned(self, instant: int) -> int:
-        """The first instant that the multiples before another instant have not seen.
-
-        >>> [LazilySampled(None, 6).aligned(t) for t in (6, 7, 12, 13)]
-        [1, 7, 7, 13]
-        """
-        return self.next_multiple(instant) - self.slide + 1
 
     def rests(self, low: int, high: int) -> bool:
         """Whether there is no multiple low <= m < high."""

@@ -5,19 +5,23 @@ A query is one `PeriodicAggregate`, or a `Composition` of the answers of several
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
+from typing import Any
 
 import pyarrow as pa
 
 from sash.core.interned import InternedValue
-from sash.core.window import TimeWindow, Window
-from sash.plan.expressions import Expression, RowExpression
+from sash.core.window import WINDOW_COLUMNS, Window
+from sash.plan.expressions import Expression, RowExpression, columns_in
 from sash.plan.nodes import (
     Aggregate,
     AggregateCall,
     AnswerFilter,
     AnswerJoin,
+    AnswerUnion,
+    AnswerWindow,
     Having,
     Items,
     Key,
@@ -34,15 +38,20 @@ from sash.plan.nodes import (
     WindowFilter,
 )
 
-# The window of a shape.
-_ANY_WINDOW = TimeWindow(0)
+# All clauses of an aggregate but its window.
+_OTHER_CLAUSES = attrgetter(
+    "stream", "predicate", "keys", "calls", "having", "order", "limit", "outputs", "partition", "items", "approximate",
+    "lookups", "finest",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class PeriodicAggregate:
     """The clauses of a periodic (or one-time) aggregate, one field per clause.
 
-    With `items` the last key is the item and the only call its count or weight.
+    With `items` the last key is the item and the only call its count or weight. `counters`: COUNT_MIN may read counters
+    (panes/counters.py) instead of the counts of all values. `finest`: the keys of the pane table, where
+    a grouping set has fewer.
     """
 
     stream: str
@@ -58,10 +67,19 @@ class PeriodicAggregate:
     items: ItemRule | None = None
     approximate: bool = False
     lookups: tuple[Lookup, ...] = ()
+    counters: bool = False
+    finest: tuple[Key, ...] = ()
 
     @cached_property
     def schema(self) -> pa.Schema:
         return pa.schema([pa.field(output.name, output.expression.type) for output in self.outputs])
+
+    @cached_property
+    def window_columns(self) -> frozenset[str]:
+        """The columns of its window that it reads."""
+        read = [output.expression for output in self.outputs] + [key.expression for key in self.order]
+        having = [] if self.having is None else [self.having]
+        return WINDOW_COLUMNS.intersection(name for each in (*read, *having) for name in columns_in(each))
 
     @cached_property
     def shape(self) -> Shape:
@@ -69,9 +87,8 @@ class PeriodicAggregate:
 
         FREQUENT cuts its window into sub-windows by its own SLIDE, so there the window belongs to the shape.
         """
-        if self.items is not None and self.items.function == "frequent":
-            return Shape(self)
-        return Shape(replace(self, window=_ANY_WINDOW))
+        is_cut = self.items is not None and self.items.function == "frequent"
+        return Shape(_OTHER_CLAUSES(self), self.window if is_cut else None)
 
 
 @dataclass(frozen=True)
@@ -85,7 +102,7 @@ class ItemRule:
 
 @dataclass(frozen=True)
 class Composition:
-    """The answers of several aggregates joined into one; `leaves` are in the order of the plan's aliases."""
+    """An answer made of those of aggregates; `leaves` are in the order in which the plan has them."""
 
     plan: Project
     leaves: tuple[PeriodicAggregate, ...]
@@ -102,16 +119,15 @@ PeriodicQuery = PeriodicAggregate | Composition
 class Shape(InternedValue):
     """The common part of queries over different windows."""
 
-    query: PeriodicAggregate
+    clauses: tuple[Any, ...]
+    window: Window | None
 
 
-def flatten(plan: Project) -> PeriodicQuery:
+def flatten(plan: Project, counters: bool = False) -> PeriodicQuery:
     derived = list(sub_queries(plan))
     if not derived:
-        return _aggregate(plan)
-    leaves = [flatten(each.input) for each in derived]
-    assert all(isinstance(leaf, PeriodicAggregate) for leaf in leaves), "sub-queries of sub-queries do not bind"
-    return Composition(plan, tuple(leaf for leaf in leaves if isinstance(leaf, PeriodicAggregate)))
+        return _aggregate(plan, counters)
+    return Composition(plan, tuple(_aggregate(each.input, counters) for each in derived))
 
 
 def leaves(query: PeriodicQuery) -> tuple[PeriodicAggregate, ...]:
@@ -119,17 +135,19 @@ def leaves(query: PeriodicQuery) -> tuple[PeriodicAggregate, ...]:
 
 
 def sub_queries(node: Node) -> list[Subquery]:
-    """The sub-queries of a FROM clause, from left to right; none of an aggregate over a stream."""
+    """The sub-queries over streams, from left to right; none of an aggregate over a stream."""
     if isinstance(node, Subquery):
-        return [node]
+        return sub_queries(node.input) or [node]
     if isinstance(node, AnswerJoin):
-        return [*sub_queries(node.left), node.right]
-    if isinstance(node, Project | Limit | Sort | AnswerFilter):
+        return [each for side in (node.left, node.right) for each in sub_queries(side)]
+    if isinstance(node, AnswerUnion):
+        return [each for part in node.parts for each in sub_queries(part)]
+    if isinstance(node, Project | Limit | Sort | AnswerFilter | AnswerWindow):
         return sub_queries(node.input)
     return []
 
 
-def _aggregate(plan: Project) -> PeriodicAggregate:
+def _aggregate(plan: Project, counters: bool) -> PeriodicAggregate:
     found: dict[type, Node] = {}
     node: Node | None = plan
     while node is not None:
@@ -153,4 +171,6 @@ def _aggregate(plan: Project) -> PeriodicAggregate:
         items=ItemRule(items.function, items.count, items.bounds) if isinstance(items, Items) else None,
         approximate=isinstance(having, Having) and having.approximate,
         lookups=scan.lookups,
+        counters=counters,
+        finest=aggregate.finest,
     )

@@ -39,9 +39,10 @@ class _Above:
 
 
 def reaches(plan: Node) -> tuple[Reach, ...]:
-    """For a plan that is answered at multiples of SLIDE: a reach for each of its windows."""
+    """A reach for each window of a plan; without SLIDE, for its answer at any instant."""
     top = plan.input if isinstance(plan, Deltas) else plan
-    assert isinstance(top, Sampled)
+    if not isinstance(top, Sampled):
+        return tuple(dict.fromkeys(_reaches(plan, _Above(bounds=is_stream(plan)))))
     # A stream has the results since the multiple before, and so have restored results.
     since = top.slide if is_stream(plan) or top.restore else 0
     above = _Above(since, bounds=is_stream(top))

@@ -62,7 +62,7 @@ from sash.plan.continuous import (
 )
 from sash.plan.costs import cost
 from sash.plan.estimates import Statistics, flow_above
-from sash.plan.expressions import Call, Expression, Field
+from sash.plan.expressions import Call, Expression, Field, columns_in
 from sash.plan.multi_join import MultiJoin
 
 Keys = tuple[tuple[str, str], ...]
@@ -382,12 +382,6 @@ def conjuncts(condition: Expression) -> list[Expression]:
     if isinstance(condition, Call) and condition.function == "and":
         return [part for argument in condition.arguments for part in conjuncts(argument)]
     return [condition]
-
-
-def columns_in(expression: Expression) -> set[str]:
-    if isinstance(expression, Field):
-        return {expression.name}
-    return {name for part in getattr(expression, "arguments", ()) for name in columns_in(part)}
 
 
 def _is_safe(expression: Expression) -> bool:

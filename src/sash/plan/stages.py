@@ -44,6 +44,7 @@ from sash.core.window import RowWindow
 from sash.plan.continuous import (
     BaseWindow,
     Distinct,
+    Duplicates,
     Filter,
     GroupBy,
     Intersection,
@@ -105,12 +106,12 @@ def ways(node: Node) -> list[Way]:
 
 
 def takes_rows_singly(node: Node) -> bool:
-    """Whether the output for a row does not depend on any other row."""
+    """Whether the output for a row does not depend on any other row, or on none but the row that it replaces."""
     if isinstance(node, BaseWindow | ResultWindow):
         return not isinstance(node.window, RowWindow)
     if isinstance(node, Outliving):
         return not _compares_groups(node)
-    return isinstance(node, Filter | Map | Union | TableJoin | Stamped | Sampled | Snapshots)
+    return isinstance(node, Filter | Map | Union | TableJoin | Duplicates | Stamped | Sampled | Snapshots)
 
 
 def _may_be_copied(node: Node) -> bool:
@@ -168,7 +169,7 @@ def _columns(node: Node) -> Iterator[tuple[tuple[Spread, ...], tuple[str, ...]]]
     elif isinstance(node, Negation | Intersection):
         yield from (((one, other), (one,)) for one, other in node.keys)
     else:
-        for column in inputs(node)[0].schema.names:
+        for column in (node if isinstance(node, Duplicates) else inputs(node)[0]).schema.names:
             yield (column,), (column,) if column in node.schema.names else ()
 
 

@@ -17,8 +17,7 @@ from sash.rows.grouped_set_index import GroupIndex, GrowingGroupIndex
 from sash.rows.rings import METHODS
 from sash.rows.row_index import Further, RowIndex, break_ties
 from sash.rows.set_index import SetIndex
-from sash.rows.slides import Slides
-from sash.rows.sliding_window import SlidingWindow
+from sash.rows.sliding_window import SlidingWindow, new_slides
 from sash.rows.subwindows import Aggr, Group, Hash, SubWindow
 from sash.rows.value_groups import Groups
 
@@ -36,9 +35,9 @@ __all__ = [
     "Hash",
     "RowIndex",
     "SetIndex",
-    "Slides",
     "SlidingWindow",
     "SubWindow",
     "TreeDirectory",
     "break_ties",
+    "new_slides",
 ]

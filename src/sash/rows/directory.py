@@ -8,7 +8,7 @@ sub-windows hold slots as links, and indexes keep their counts and rings in arra
 
 All arrays of a directory are in one tuple that is replaced as a whole when they grow. So a reader on another thread
 that holds an old tuple holds arrays which fit together: it may read outdated entries, but never beyond an end. For the
-same reason the kernels keep Python's lock: each of them is one step for other threads (see `slides`).
+same reason the kernels keep Python's lock: each of them is one step for other threads (see `sliding_window`).
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.rows.slides import Slides
+from sash.isolation import Optimistic
 from sash.rows.subwindows import Group, GroupCounts, Storage, SubWindow, ValueCounts
 from sash.rows.value_groups import Groups, keys_with_groups
 from sash.rows.value_keys import Ints, without_nulls
@@ -171,7 +171,7 @@ class GroupIndex:
 
     def __init__(self, groups: Groups, sides: int = 1) -> None:
         self.groups, self.sides = groups, sides
-        self.taken: dict[int, Slides] = {}
+        self.taken: dict[int, Optimistic] = {}
         self._counts = np.zeros((sides, len(groups)), dtype=np.int64)
         self._parts: list[dict[int, Ints]] = [{} for _ in range(sides)]
         self._ranges = groups.ranges()

@@ -30,11 +30,11 @@ import pyarrow.compute as pc
 from numba import njit
 from numpy.typing import NDArray
 
+from sash.isolation import Optimistic
 from sash.rows.directories import DIRECTORIES
 from sash.rows.rings import METHODS, Rings, kernel_collect
-from sash.rows.slides import Slides
 from sash.rows.subwindows import Storage, SubWindow
-from sash.rows.value_keys import DictionaryKeys, Ints, keys_of, without_nulls
+from sash.rows.value_keys import Ints, forget_values, keys_of, without_nulls
 
 
 class Further(NamedTuple):
@@ -107,8 +107,6 @@ def kernel_sort_runs(order: Any, bounds: Any, codes: Any) -> Any:
 DEFAULT_METHOD = "db"
 DEFAULT_DIRECTORY = "tree"
 
-_SLACK = 1024
-
 
 class RowIndex:
     """The rows of each value of one column.
@@ -130,7 +128,7 @@ class RowIndex:
         self.method, self._make = method, DIRECTORIES[directory]
         self.keys = keys_of(self.type)
         self.sides = 1
-        self.taken: dict[int, Slides] = {}
+        self.taken: dict[int, Optimistic] = {}
         self._empty()
 
     def _empty(self) -> None:
@@ -172,10 +170,7 @@ class RowIndex:
         entries = self.directory.ordered()
         self.rings.forget(entries[~alive[entries]])
         self.directory.keep(alive)
-        keys = self.keys
-        if isinstance(keys, DictionaryKeys) and len(keys) > 2 * len(self.directory) + _SLACK:
-            kept = self.directory.ordered()
-            self.directory.rekey(kept, keys.forget_all_but(self.directory.keys[kept]))
+        forget_values(self.keys, self.directory)
 
     # For queries. Rows of the same value are in order of arrival.
 

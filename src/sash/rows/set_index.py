@@ -16,7 +16,6 @@ Reference: Golab, Garg and Özsu 2003, 5.1 to 5.3, 5.5, 7.2.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -25,10 +24,10 @@ import pyarrow.compute as pc
 from numba import njit
 from numpy.typing import NDArray
 
+from sash.isolation import Optimistic
 from sash.rows.directories import DIRECTORIES, Directory
-from sash.rows.slides import Slides
 from sash.rows.subwindows import Group, GroupCounts, Storage, SubWindow, ValueCounts
-from sash.rows.value_keys import DictionaryKeys, Ints, keys_of, without_nulls
+from sash.rows.value_keys import Ints, forget_values, keys_of, without_nulls
 
 
 @njit(cache=True)
@@ -57,9 +56,6 @@ def kernel_apply_ones(counts: Any, entries: Any, sign: int) -> int:
 # Measured by papers/window_index/run.py; the figures are in docs/windows.md.
 DEFAULT_DIRECTORY = "tree"
 
-# A dictionary of values is rebuilt when it exceeds twice the needed length by this much.
-_SLACK = 1024
-
 Link = tuple[Ints, Ints | None, int]
 
 
@@ -86,7 +82,7 @@ class SetIndex:
             directory = DIRECTORIES[directory]()
         self.type = type.value_type if pa.types.is_dictionary(type) else type
         self.directory, self.sides = directory, sides
-        self.taken: dict[int, Slides] = {}
+        self.taken: dict[int, Optimistic] = {}
         self.keys = keys_of(self.type)
         self._counts = np.zeros((sides, directory.capacity), dtype=np.int64)
         self._links: list[dict[int, Link]] = [{} for _ in range(sides)]
@@ -141,10 +137,7 @@ class SetIndex:
     def purge(self) -> None:
         """Forget the entries whose counts are all 0. No link leads to them: each link belongs to a count."""
         self.directory.keep(np.logical_or.reduce(self._counts, axis=0))
-        keys = self.keys
-        if isinstance(keys, DictionaryKeys) and len(keys) > 2 * len(self.directory) + _SLACK:
-            entries = self.directory.ordered()
-            self.directory.rekey(entries, keys.forget_all_but(self.directory.keys[entries]))
+        forget_values(self.keys, self.directory)
 
     def _linked(self, values: pa.Array) -> Ints:
         return self.directory.link(self.keys.encode(values))
@@ -199,11 +192,6 @@ class SetIndex:
         return self._set(
             (self._counts[side] > 0) & (self._counts[other] == 0), self._nulls[side] > 0 and self._nulls[other] == 0
         )
-
-    def quantile(self, p: Fraction, side: int = 0) -> Any:
-        """QUANTILE(x, p): the element at max(1, floor(p N)) of the sorted values; None of an empty window."""
-        number = self._total[side]
-        return self._at([max(1, p.numerator * number // p.denominator)], side)[0].as_py() if number else None
 
     def median(self, side: int = 0) -> float | None:
         """MEDIAN(x) of numbers: the middle one, or halfway between the two in the middle."""

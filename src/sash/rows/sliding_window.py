@@ -12,7 +12,12 @@ The buffer's owner decides when it is full, by number of tuples or by time. So t
 tuple is seen only when its sub-window is attached, and expiry examines no tuples.
 
 Rows are Arrow tables, one chunk or several per sub-window, which are never copied. A row's id is its number in the
-stream, from 0. Indexes get the evicted sub-window and the new one; see `slides` for readers meanwhile.
+stream, from 0. Indexes get the evicted sub-window and the new one.
+
+One writer changes a window and its indexes, in `attach` alone. Readers take no lock and read again when a slide came
+between (`isolation.Optimistic`). Windows that share an index share its version as well. A kernel is never interrupted,
+because it holds Python's lock, and leaves lists, trees and rings whole: a reader may find outdated entries there, but
+comes to an end. So this needs a Python with the lock.
 
 Reference: Golab, Garg and Özsu 2003, section 3.1.
 
@@ -39,7 +44,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.core.time import Micros
-from sash.rows.slides import Slides
+from sash.isolation import Optimistic
 from sash.rows.subwindows import Group, Hash, Storage, SubWindow, ValueCounts
 from sash.rows.value_keys import Ints, keys_of
 
@@ -47,13 +52,15 @@ T = TypeVar("T")
 
 # Zero counts are purged this many times while the whole window is replaced once, as in the report (7.1).
 PURGES = 5
+# A reader that is overtaken this many times in a row makes the writer wait.
+_MOST_RETRIES = 16
 
 
 class WindowIndex(Protocol):
     """The interface of an index for a window. `taken` has the slides of the window on each side that has one."""
 
     sides: int
-    taken: dict[int, Slides]
+    taken: dict[int, Optimistic]
 
     def refuse(self, column: str, storage: Storage | None) -> None: ...
 
@@ -71,6 +78,11 @@ class _Kept:
     index: WindowIndex
     column: str
     side: int
+
+
+def new_slides() -> Optimistic:
+    """The version of a window, or of several that share indexes."""
+    return Optimistic(retries=_MOST_RETRIES)
 
 
 class SlidingWindow:
@@ -94,12 +106,12 @@ class SlidingWindow:
         slots: int,
         schema: pa.Schema,
         storage: Mapping[str, Storage] | None = None,
-        slides: Slides | None = None,
+        slides: Optimistic | None = None,
     ) -> None:
         if slots < 1:
             raise ValueError(f"a window needs at least 1 sub-window, not {slots}")
         self.schema, self.storage = schema, dict(storage or {})
-        self.slides = slides or Slides()
+        self.slides = slides or new_slides()
         self._check_storage()
         self._slots: list[SubWindow | None] = [None] * slots
         self._number = self._next_row = 0
@@ -140,7 +152,7 @@ class SlidingWindow:
         """
         fresh, place = self._close_buffer(timestamp), self._number % len(self._slots)
         evicted = self._slots[place]
-        with self.slides.applying():
+        with self.slides.slide():
             try:
                 self._inform(fresh, evicted)
             except BaseException:
@@ -177,7 +189,7 @@ class SlidingWindow:
         index.refuse(column, self.storage.get(column))
         self._take_side(index, side)
         kept = _Kept(index, column, side)
-        with self.slides.applying():
+        with self.slides.slide():
             self._fill(kept)
             self._indexes.append(kept)
         return index
@@ -186,12 +198,12 @@ class SlidingWindow:
         if not 0 <= side < index.sides or side in index.taken:
             raise ValueError(f"the index has no side {side} for a window, or has one there already")
         if any(slides is not self.slides for slides in index.taken.values()):
-            raise ValueError("windows that share an index must be given the same Slides: readers rely on it")
+            raise ValueError("windows that share an index must be given the same slides: readers rely on it")
         index.taken[side] = self.slides
 
     def drop(self, index: WindowIndex) -> None:
         """No longer keep an index, and remove this window from it."""
-        with self.slides.applying():
+        with self.slides.slide():
             for kept in [kept for kept in self._indexes if kept.index is index]:
                 self._indexes.remove(kept)
                 index.clear(kept.side)
@@ -206,8 +218,8 @@ class SlidingWindow:
     # Readers.
 
     def read(self, reading: Callable[[], T]) -> T:
-        """The result of a function on one state of the window and its indexes; see `slides`."""
-        return self.slides.read(reading)
+        """The result of a function on one state of the window and its indexes; it may be called several times."""
+        return self.slides.reading(reading)
 
     def sub_windows(self) -> list[SubWindow]:
         """From the oldest to the newest."""

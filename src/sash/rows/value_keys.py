@@ -23,10 +23,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.expr.value_codes import ValueDictionary
+from sash.rows.directory import Directory
 
 Ints = NDArray[np.int64]
 
 _MOST_DIGITS = 18
+# A dictionary of values is rebuilt when it exceeds twice the needed length by this much.
+_SLACK = 1024
 
 
 class Keys(Protocol):
@@ -185,6 +188,13 @@ def keys_of(type: pa.DataType) -> Keys:
     if pa.types.is_decimal(type) or _is_text(type):
         return DictionaryKeys(type)
     raise TypeError(f"a column of {type} cannot be indexed: its values have no order")
+
+
+def forget_values(keys: Keys, directory: Directory) -> None:
+    """Rebuild a dictionary that has many more values than the directory has entries."""
+    if isinstance(keys, DictionaryKeys) and len(keys) > 2 * len(directory) + _SLACK:
+        entries = directory.ordered()
+        directory.rekey(entries, keys.forget_all_but(directory.keys[entries]))
 
 
 def can_be_indexed(type: pa.DataType) -> bool:

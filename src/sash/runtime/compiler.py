@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -12,7 +13,8 @@ from sash.core.errors import CqlError, RefusalError, Span
 from sash.core.time import Micros
 from sash.core.window import LandmarkWindow, TimeWindow, Window
 from sash.panes.accelerator import refusal
-from sash.panes.answers import Finisher, compose
+from sash.panes.answers import Finisher
+from sash.panes.compositions import compose
 from sash.panes.readings import Reading
 from sash.plan.nodes import Lookup, Project
 from sash.plan.periodic import Composition, PeriodicAggregate, PeriodicQuery, flatten, leaves
@@ -23,7 +25,11 @@ from sash.sql import BoundQuery, Select, SelectStatement, bind, parse, plan_pane
 
 @dataclass(frozen=True)
 class CompiledQuery:
-    """`leaves` are its aggregates: one, or those of its sub-queries, which `compose` joins into one answer."""
+    """`leaves` are its aggregates: one, or those of its sub-queries, which `compose` joins into one answer.
+
+    `counters`: COUNT_MIN reads counters of values (panes/counters.py), not the counts of all values.
+    `replaced_since` and `paused` are those of its registration.
+    """
 
     name: str
     plan: Project
@@ -31,10 +37,17 @@ class CompiledQuery:
     lifetime: Micros | None = None
     serial: int = 0
     synopsis: str | None = None
+    counters: bool = False
+    replaced_since: int = 0
+    paused: bool = False
+
+    def replaces(self, other: CompiledQuery) -> bool:
+        """Whether it took the place of another query, perhaps with others in between."""
+        return 0 < self.replaced_since <= other.serial
 
     @cached_property
     def query(self) -> PeriodicQuery:
-        return flatten(self.plan)
+        return flatten(self.plan, self.counters)
 
     @cached_property
     def leaves(self) -> tuple[PeriodicAggregate, ...]:
@@ -55,8 +68,28 @@ class CompiledQuery:
         return tuple(needs for finisher in self.finishers for needs in needs_of(self.name, finisher))
 
     @cached_property
+    def estimates_counts(self) -> bool:
+        return any(call.function == "count_min" for leaf in self.leaves for call in leaf.calls)
+
+    @cached_property
+    def with_counters(self) -> CompiledQuery | None:
+        """A question with COUNT_MIN as it reads counters; None for all others."""
+        is_other = self.slide is None and not self.counters and self.estimates_counts
+        return replace(self, counters=True) if is_other else None
+
+    def beside(self, others: Callable[[], Iterable[CompiledQuery]]) -> CompiledQuery:
+        """The query as it is registered beside others: COUNT_MIN reads the counts of all values where they are kept."""
+        if not self.counters or not self.estimates_counts:
+            return self
+        exact = replace(self, counters=False)
+        kept = [each for other in others() for each in other.readings if each.sub_window is None]
+        wanted = [reading for reading in exact.readings if reading not in self.readings]
+        return exact if all(any(reading.is_held_by(each) for each in kept) for reading in wanted) else self
+
+    @cached_property
     def is_simple(self) -> bool:
-        return len(self.finishers) == 1 and self.finishers[0].is_simple
+        """Whether the answer of its only leaf is its own, made as soon as the window has been scanned."""
+        return isinstance(self.query, PeriodicAggregate) and self.finishers[0].is_simple
 
     @cached_property
     def lookups(self) -> tuple[Lookup, ...]:
@@ -119,6 +152,9 @@ class CompiledQuery:
                     "synopsis holds; leave out APPROX"
                 )
                 raise RefusalError(reason, "APPROX")
+        if self.synopsis == "cluster" and any(leaf.finest for leaf in self.leaves):
+            reason = "panes in the cluster have no GROUPING SETS, ROLLUP and CUBE; give each set its own query"
+            raise RefusalError(reason, "GROUP BY")
         if self.synopsis is not None:
             check_synopsis(self.synopsis, self.readings)
 
@@ -128,19 +164,15 @@ class CompiledQuery:
 
 
 def compile_panes(
-    bound: BoundQuery,
-    name: str = "",
-    *,
-    one_time: bool = False,
-    priority: int = 0,
-    lifetime: Micros | None = None,
-    serial: int = 0,
-    synopsis: str | None = None,
-    plan: Project | None = None,
+    bound: BoundQuery, name: str = "", *, one_time: bool = False, synopsis: str | None = None
 ) -> CompiledQuery:
-    """A periodic query, or a question. `plan` is its plan where that is known."""
-    plan = plan or plan_panes(bound, periodic=not one_time)
-    compiled = CompiledQuery(name, plan, priority, lifetime, serial, synopsis)
+    """A periodic query that is not registered, or a question."""
+    plan = plan_panes(bound, periodic=not one_time)
+    return checked_panes(bound, CompiledQuery(name, plan, synopsis=synopsis, counters=not one_time))
+
+
+def checked_panes(bound: BoundQuery, compiled: CompiledQuery) -> CompiledQuery:
+    """The query, unless it cannot be answered: CqlError at the word at fault."""
     try:
         compiled.check()
     except RefusalError as error:
@@ -157,7 +189,13 @@ def _place(select: Select, word: str) -> Span:
 def compile_query(query: RegisteredQuery, catalog: Catalog) -> CompiledQuery:
     """A registered query from its text, as at registration and again after a restart."""
     plan = plan_panes(bind(as_select(query.text), catalog), periodic=True)
-    return CompiledQuery(query.name, plan, query.priority, query.lifetime, query.serial, query.synopsis)
+    return registered_as(query, plan)
+
+
+def registered_as(query: RegisteredQuery, plan: Project) -> CompiledQuery:
+    """A plan as the catalog has its query."""
+    shared = {each.name: getattr(query, each.name) for each in fields(CompiledQuery) if each.name != "plan"}
+    return CompiledQuery(plan=plan, **shared)
 
 
 def as_select(text: str) -> Select:

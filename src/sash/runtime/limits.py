@@ -32,6 +32,14 @@ def too_many_rows(rows: int, most: int) -> str:
     )
 
 
+def too_many_kept(query: str, rows: int, most: int) -> str:
+    """Why the results of a query are not stored any more."""
+    return (
+        f"query '{query}': KEEP stored {rows:,} rows of its results, and max_rows is {most:,}, so nothing is stored "
+        f"any more; register it with a shorter KEEP, or {_MORE_ROWS}, or CREATE ARCHIVE .. FROM {query}"
+    )
+
+
 def too_many_values(rows: int, most: int) -> str:
     """Why a set operation that an index answers fails."""
     return (

@@ -3,6 +3,7 @@
     rates          tuples and micro-batches per second of event time, from the second micro-batch on
     selectivities  of a window's own condition: tuples that came to the window, of rows that were read
     distinct       values of a column, from a sample of the last micro-batch, or the groups of a pane table
+    taken back     of a negation's or an intersection's results that an operator above stores, the part that was
 
 A plan's tuples are counted where they are in the Sash process. Numbers that nobody has measured are assumed.
 """
@@ -10,17 +11,20 @@ A plan's tuples are counted where they are in the Sash process. Numbers that nob
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sash.changes.operator import ENOUGH, counters_of
 from sash.core.time import SECOND, Micros
-from sash.plan.continuous import BaseWindow
-from sash.plan.estimates import Statistics, condition_on, expression_on, occupied
+from sash.plan.continuous import BaseWindow, Filter, Intersection, Map, Negation, Node, edges
+from sash.plan.estimates import Statistics, condition_on, expression_on, matched_in, occupied
 
 if TYPE_CHECKING:
     from sash.runtime.periodic.stream_runtime import StreamRuntime
@@ -68,6 +72,47 @@ class RateMeter:
         return number * SECOND / (self.latest - self.begin)
 
 
+class RecentRates:
+    """Tuples of a plan's streams since the last look. A stream that was silent has one tuple: the next may come.
+
+    >>> recent = RecentRates(["s", "t"])
+    >>> for second in range(4):
+    ...     recent.take("s", 100, second * SECOND)
+    >>> recent.batches, recent.rates
+    (3, {'s': 100.0, 't': 0.3333333333333333})
+    >>> recent.begin_anew()
+    >>> recent.take("s", 500, 4 * SECOND)
+    >>> recent.batches, recent.rates
+    (1, {'s': 500.0, 't': 1.0})
+    """
+
+    def __init__(self, streams: Iterable[str]) -> None:
+        self._meters = {name: RateMeter() for name in streams}
+
+    def take(self, stream: str, rows: int, latest: Micros | None) -> None:
+        self._meters[stream].take(rows, latest)
+
+    @property
+    def batches(self) -> int:
+        return sum(meter.batches for meter in self._meters.values())
+
+    @property
+    def epochs(self) -> float:
+        """Micro-batches per second, of the stream with most of them."""
+        return max((meter.epochs or 0.0 for meter in self._meters.values()), default=0.0)
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Tuples per second; nothing while time stands still."""
+        begun = ((meter.begin, meter.latest) for meter in self._meters.values())
+        span = max((latest - begin for begin, latest in begun if begin is not None), default=0)
+        return {name: meter.rate or SECOND / span for name, meter in self._meters.items()} if span else {}
+
+    def begin_anew(self) -> None:
+        for name, meter in self._meters.items():
+            self._meters[name] = RateMeter(None if meter.begin is None else meter.latest, meter.latest)
+
+
 class ObservedWindows:
     """The tuples of a plan's windows, in the layout that Spark gives them: `places` are each window's slots."""
 
@@ -77,6 +122,8 @@ class ObservedWindows:
         self._came = np.zeros(len(windows), dtype=np.int64)
         self._read = dict.fromkeys((window.stream.lower() for window in windows), 0)
         self._samples: dict[str, pa.Table] = {}
+        # The numbers at the last look.
+        self._looked_at = self._came, dict.fromkeys(self._read, 0)
 
     def take(self, stream: str, tuples: pa.Table, rows: int) -> None:
         """Count a micro-batch: the stream had `rows` rows, and `tuples` of them came to the windows."""
@@ -87,10 +134,22 @@ class ObservedWindows:
             chosen = np.unique(np.linspace(0, len(leaves) - 1, SAMPLE).astype(np.int64))
             self._samples[stream] = tuples.take(pa.array(chosen))
 
-    def selectivities(self, streams: Container[str]) -> dict[str, float]:
+    def begin_anew(self) -> None:
+        """From now on, recent tuples are those that come."""
+        self._looked_at = self._came, dict(self._read)
+
+    @property
+    def has_seen_all(self) -> bool:
+        """Whether tuples of every stream were in this process."""
+        return self._samples.keys() == self._read.keys()
+
+    def selectivities(self, streams: Container[str], *, recent: bool = False) -> dict[str, float]:
+        """Of all tuples, or of those since the last look."""
         found = {}
-        for window, came in zip(self._windows, self._came.tolist(), strict=True):
-            read = self._read[window.stream.lower()] if window.stream.lower() in streams else 0
+        before, read_before = self._looked_at if recent else (0, dict.fromkeys(self._read, 0))
+        for window, came in zip(self._windows, (self._came - before).tolist(), strict=True):
+            stream = window.stream.lower()
+            read = self._read[stream] - read_before[stream] if stream in streams else 0
             if window.predicate is not None and read:
                 # Perhaps not a single tuple came. The estimate counts one, because the next tuple may come.
                 found[condition_on(window.stream, window.predicate.sql)] = min(1.0, max(came, 1) / read)
@@ -136,7 +195,23 @@ def number_of_values(different: int, tuples: int) -> float:
     return high
 
 
-def measured(streams: Iterable[StreamRuntime], plans: Iterable[ObservedWindows]) -> Statistics:
+def parts_taken_back(plan: Node, states: Iterable[Mapping[str, int]]) -> dict[str, float]:
+    """The parts of matched tuples that were taken back, by the counters of a plan's buckets."""
+    counted, found = sum(map(Counter, states), Counter[str]()), dict[str, float]()
+    for path, node in edges(plan):
+        while isinstance(node, Filter | Map):
+            node = node.input
+        came, taken_back = (counted[each] for each in counters_of(f"{path}.live"))
+        if isinstance(node, Negation | Intersection) and came >= ENOUGH:
+            found[matched_in(node)] = min(1.0, taken_back / came)
+    return found
+
+
+def measured(
+    streams: Iterable[StreamRuntime],
+    plans: Iterable[ObservedWindows],
+    taken_back: Mapping[str, float] = MappingProxyType({}),
+) -> Statistics:
     """The statistics of some streams, from their pane tables and from the plans that run."""
     known = {stream.stream.name.lower(): stream for stream in streams}
     rates = {name: stream.meter.rate for name, stream in known.items()}
@@ -150,4 +225,6 @@ def measured(streams: Iterable[StreamRuntime], plans: Iterable[ObservedWindows])
         distinct |= plan.distinct(known)
         selectivities |= plan.selectivities(known)
     found = {name: rate for name, rate in rates.items() if rate is not None}
-    return Statistics(found, selectivities, distinct, max(epochs, default=Statistics.epochs))
+    return Statistics(
+        found, selectivities, distinct, max(epochs, default=Statistics.epochs), taken_back=dict(taken_back)
+    )

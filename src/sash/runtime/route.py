@@ -3,10 +3,13 @@
     registered    route ──┬─ slides, and panes can answer it ──► PANES
                           ├─ an aggregate over a join ─────────► JOINED_PANES
                           ├─ a set operation, one column ──────► SETS
+                          ├─ a join, nothing but its pairs ────► NESTED_JOINS
                           └─ anything else ────────────────────► CHANGES
 
-    asked once    question_of ──┬─ an aggregate of one window ──► panes, and behind them stored rows
-                                └─ any other SELECT ────────────► stored rows, tables, archives, computed by Spark
+    asked once    question_of ──┬─ an aggregate of one window, ─► panes, and behind them stored rows; without KEEP the
+                                │  or a join of such SELECTs      answer of panes may be incomplete
+                                └─ any other SELECT ────────────► stored rows, tables, archives, results of registered
+                                                                  queries (result_of), computed by Spark
                   rows_behind: who computes with the stored rows where panes do not have all of the window
                           ├─ columns, constants, machine numbers; rows in memory ──► the process
                           └─ anything else ────────────────────────────────────────► Spark
@@ -15,7 +18,10 @@
 
 A SELECT that nothing answers is refused here, by a CqlError: its word, the way out, and a code where programs need one.
 The catalog stores the route of a registered query, and everybody reads it there: the route is not derived again from
-what a query looks like. The route of a question is a value, too: the question is answered by it, and EXPLAIN prints it.
+what a query looks like, and what `route_plan` recognises in a plan goes with the route. A new query that is like a
+registered one, with a strategy that would do, takes the registered one's strategy and route (`RouteDecision.like`):
+queries that ask the same share one plan. The route of a question is a value, too: the question is answered by it, and
+EXPLAIN prints it.
 
 A stream is a loop over its runtimes (streams/running_stream.py). Each runtime has a log of its own, and the one of the
 panes is the stream's: it comes last, so an epoch counts when all runtimes have it.
@@ -24,22 +30,24 @@ panes is the stream's: it comes last, so an epoch counts when all runtimes have 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from sash.catalog import CLUSTER, Catalog, Route, StoredIndex, Stream, Table
-from sash.core.errors import NEEDS_KEEP, NEEDS_REGISTRATION, CqlError, NotSupportedError
+from sash.catalog import CLUSTER, Catalog, KeptForm, QueryResult, RegisteredQuery, Route, StoredIndex, Stream, Table
+from sash.core.changes import UpdatePattern
+from sash.core.errors import NEEDS_KEEP, NEEDS_REGISTRATION, CqlError, NotSupportedError, SashError
 from sash.core.time import Micros, format_duration
 from sash.core.window import MixedWindow, TimeWindow, Window
 from sash.panes import row_folds
 from sash.panes.answers import Finisher
 from sash.panes.partials import Partial
-from sash.plan.continuous import AUTO, UPA, Node
+from sash.plan.continuous import AUTO, NT, UPA, Node, is_stream, sampling_of
+from sash.plan.nested_joins import Lengths, lengths_of
 from sash.plan.nodes import Project
-from sash.plan.set_windows import windowed_set
-from sash.plan.shared_joins import joined_aggregate
+from sash.plan.set_windows import WindowedSet, windowed_set
+from sash.plan.shared_joins import JoinedAggregate, joined_aggregate
 from sash.rows.value_keys import can_be_indexed
-from sash.runtime.compiler import CompiledQuery, compile_panes
+from sash.runtime.compiler import CompiledQuery, as_select, compile_panes, compile_query
 from sash.sql import (
     ROW_KINDS,
     BoundQuery,
@@ -65,6 +73,8 @@ if TYPE_CHECKING:
 Q = TypeVar("Q", contravariant=True)
 A = TypeVar("A", covariant=True)
 _ROWS = Partial("rows")
+# Answers and results of streams leave in the order in which they came.
+_PATTERN_OF_STORED = UpdatePattern.WEAKEST
 
 
 class Runtime(Protocol[Q, A]):
@@ -96,19 +106,62 @@ class Runtime(Protocol[Q, A]):
 
 @dataclass(frozen=True)
 class RouteDecision:
-    """The route of a registered query, and its plan as it was written: of panes, or a continuous one."""
+    """The route of a registered query, and its plan as it was written: of panes, or a continuous one.
+
+    `joined`, `windowed_set` and `lengths` are what is recognised in a continuous plan, under any strategy: an aggregate
+    over a join, a set operation, and the lengths of the windows of a join whose rows are its pairs. `execution` is the
+    strategy that the user has set.
+    """
 
     route: Route
     panes: Project | None = None
     changes: Node | None = None
+    joined: JoinedAggregate | None = None
+    windowed_set: WindowedSet | None = None
+    lengths: Lengths | None = None
+    execution: str = AUTO
+
+    @property
+    def written(self) -> Node:
+        """The continuous plan."""
+        assert self.changes is not None
+        return self.changes
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the strategy leaves the route open: another one than UPA that the user sets has a plan of its own."""
+        return self.execution in (AUTO, UPA)
+
+    def like(self, query: RegisteredQuery) -> RouteDecision:
+        """The decision for a registered query, or for one that shares its plan: the route is the stored one."""
+        return replace(self, route=query.route)
+
+    @property
+    def kept(self) -> KeptForm:
+        """In which form KEEP stores its results."""
+        return kept_form(self.changes)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of its answers' columns."""
+        if self.changes is not None:
+            return list(self.changes.schema.names)
+        assert self.panes is not None
+        return [output.name for output in self.panes.outputs]
+
+
+def kept_form(plan: Node | None) -> KeptForm:
+    """The form of the results of a continuous plan; None: of panes."""
+    if plan is None or sampling_of(plan) is not None:
+        return KeptForm.ANSWERS
+    return KeptForm.STREAM if is_stream(plan) else KeptForm.RELATION
 
 
 def route(query: BoundQuery, execution: str = AUTO) -> RouteDecision:
     """Decide which runtime answers a registered query. A CqlError says why none does."""
     if not is_continuous(query):
         return RouteDecision(Route.PANES, panes=plan_panes(query, periodic=True))
-    plan = plan_changes(query)
-    return RouteDecision(route_plan(plan, execution), changes=plan)
+    return route_plan(plan_changes(query), execution)
 
 
 def is_continuous(query: BoundQuery) -> bool:
@@ -128,27 +181,23 @@ def _have_panes(body: BoundSelect | BoundSet) -> bool:
     queries = [(source, source.relation) for source in body.sources if not isinstance(source.relation, Stream | Table)]
     streams = [source for source in body.sources if isinstance(source.relation, Stream)]
     for source, query in queries:
-        if source.window is not None or not _have_panes(query) or _is_over_queries(query):
+        if source.window is not None or not _have_panes(query):
             return False
     if streams:
         return len(streams) + len(queries) == 1 and body.is_grouped
     return not body.is_grouped and len(relations_in(body)) == 1
 
 
-def _is_over_queries(body: BoundSelect | BoundSet) -> bool:
-    return isinstance(body, BoundSelect) and not isinstance(body.sources[0].relation, Stream | Table)
-
-
-def route_plan(plan: Node, execution: str) -> Route:
-    """Of a continuous plan as it was written. A strategy other than UPA that the user sets has a plan of its own."""
-    is_free = execution in (AUTO, UPA)
-    joined, asked = joined_aggregate(plan), windowed_set(plan)
-    if is_free and joined is not None and Finisher(joined.query).is_simple:
-        return Route.JOINED_PANES
+def route_plan(plan: Node, execution: str = AUTO) -> RouteDecision:
+    """Of a continuous plan as it was written."""
+    joined, asked, lengths = joined_aggregate(plan), windowed_set(plan), lengths_of(plan)
+    found = RouteDecision(Route.CHANGES, None, plan, joined, asked, lengths, execution)
+    if found.is_free and joined is not None and Finisher(joined.query).is_simple:
+        return replace(found, route=Route.JOINED_PANES)
     # No strategy has another way to an approximate answer.
-    if asked is not None and (is_free or asked.groups is not None) and can_be_indexed(asked.type):
-        return Route.SETS
-    return Route.CHANGES
+    if asked is not None and (found.is_free or asked.groups is not None) and can_be_indexed(asked.type):
+        return replace(found, route=Route.SETS)
+    return replace(found, route=Route.NESTED_JOINS) if found.is_free and lengths is not None else found
 
 
 @dataclass(frozen=True)
@@ -159,11 +208,11 @@ class SelectDecision:
     """
 
     answer: CompiledQuery | StoredQuestion | None = None
-    changes: Node | None = None
+    changes: RouteDecision | None = None
     refusal: CqlError | None = None
 
 
-def decide_select(select: Select, catalog: Catalog) -> SelectDecision:
+def decide_select(select: Select, catalog: Catalog, execution: str = AUTO) -> SelectDecision:
     """Decide for EXPLAIN. A SELECT without SLIDE may be a question when it is asked, and a continuous query when it is
     registered.
     """
@@ -178,15 +227,16 @@ def decide_select(select: Select, catalog: Catalog) -> SelectDecision:
     try:
         question = question_of_bound(bound, catalog)
     except CqlError:
-        return SelectDecision(changes=plan_changes(bound))
+        return SelectDecision(changes=route(bound, execution))
     try:
-        return SelectDecision(question, plan_changes(bound))
+        return SelectDecision(question, route(bound, execution))
     except CqlError as error:
         return SelectDecision(question, refusal=error)
 
 
 def question_of(select: Select, catalog: Catalog, mark: str = "") -> CompiledQuery | StoredQuestion:
-    """A SELECT that is asked once: an aggregate of one window, which panes may answer, or a question to Spark.
+    """A SELECT that is asked once: an aggregate of one window, or a join of such SELECTs, which panes may answer, or a
+    question to Spark.
 
     Our binder knows fewer types and functions than Spark: a SELECT that it refuses may still be asked of Spark.
     """
@@ -222,12 +272,40 @@ def question_of_rows(
 
 
 def stored_question(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:
-    question = bind_stored(select, catalog, mark)
+    def result_named(name: str) -> QueryResult | None:
+        return result_of(catalog.query(name), catalog) if catalog.has_query(name) else None
+
+    question = bind_stored(select, catalog, mark, result_named)
     for reading in question.windows.values():
         why = _why_not_stored(reading.stream, reading.reach, (reading.window,))
         if why is not None:
             raise CqlError(why, select.script, reading.at, "" if reading.window.unbounded else NEEDS_KEEP)
     return question
+
+
+def result_of(query: RegisteredQuery, catalog: Catalog) -> QueryResult:
+    """What a registered query is in FROM of a question: its answer as of now, or what KEEP stores of its answers.
+
+    A SashError says why it is nothing.
+    """
+    missing = [name for name in query.streams or (query.stream,) if not catalog.has_stream(name)]
+    if missing:
+        raise SashError(f"query '{query.name}' reads stream '{missing[0]}', which is not open again: create it first")
+    if query.route is Route.PANES:
+        schema = query.asked_schema(compile_query(query, catalog).query.schema)
+        return QueryResult(query, schema, _PATTERN_OF_STORED if query.keep is not None else None)
+    plan = plan_changes(bind(as_select(query.text), catalog))
+    schema = query.asked_schema(plan.schema)
+    if query.keep is not None and query.kept is not KeptForm.RELATION:
+        return QueryResult(query, schema, _PATTERN_OF_STORED)
+    if is_stream(plan):
+        reason = f"query '{query.name}' is a stream of results that never end, and no relation to ask"
+        raise SashError(f"{reason}: CREATE ARCHIVE .. FROM {query.name} keeps results that can be asked, as KEEP does")
+    if not query.route.has_view:
+        return QueryResult(query, schema)
+    # With negative tuples every row that leaves is taken back.
+    taken_back = query.execution == NT and plan.pattern is not UpdatePattern.MONOTONIC
+    return QueryResult(query, schema, UpdatePattern.STRICT if taken_back else plan.pattern)
 
 
 def _stores_nothing(select: Select, catalog: Catalog) -> bool:
@@ -271,9 +349,8 @@ def rows_behind(query: CompiledQuery, stream: Stream, indexes: Iterable[StoredIn
     refusal = _why_not_rows(query, stream)
     if refusal is not None:
         return RowsBehind(refusal)
-    why_spark = _why_spark(query, stream)
-    if why_spark is not None:
-        return RowsBehind(why_spark=why_spark)
+    if (why := what_takes_spark(query, stream)) is not None:
+        return RowsBehind(why_spark=why)
     words = (row_folds.irreversible(reading) for reading in query.readings)
     irreversible = next((word for word in words if word is not None), None)
     return RowsBehind(index=_counting_index(query, stream, indexes), irreversible=irreversible)
@@ -301,7 +378,7 @@ def _why_not_rows(query: CompiledQuery, stream: Stream) -> str | None:
     return _why_not_stored(stream, reach, query.windows)
 
 
-def _why_spark(query: CompiledQuery, stream: Stream) -> str | None:
+def what_takes_spark(query: CompiledQuery, stream: Stream) -> str | None:
     """What of a question takes Spark, in words; None: nothing does."""
     if stream.keep_in == CLUSTER:
         return "its rows are in the cluster"

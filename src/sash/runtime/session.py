@@ -25,18 +25,20 @@ from numpy.typing import ArrayLike
 from sash.catalog import MEMORY, Catalog, RegisteredQuery, Stream
 from sash.core import collection
 from sash.core.clock import Clock, SystemClock
-from sash.core.errors import CatalogError, SashError
+from sash.core.errors import CatalogError, SashError, Span
 from sash.core.stopping import Cancellation
 from sash.core.time import EARLIEST, LATEST, Micros, to_datetime, to_micros
 from sash.core.user_aggregate import UserAggregate, checked_zero
 from sash.isolation import isolation as isolation_named
 from sash.runtime.answers.answer import Explanation
+from sash.runtime.answers.kept_result import KeptResult
 from sash.runtime.answers.outlet import Channel
 from sash.runtime.answers.registered_query import AnswerMemory, Query
 from sash.runtime.asking.on_spark import QuestionsOnSpark
 from sash.runtime.asking.one_time import Questions, asked
+from sash.runtime.asking.query_results import QueryResults
 from sash.runtime.commands.archive_commands import ArchiveCommands
-from sash.runtime.commands.declare import checked_execution, shedding
+from sash.runtime.commands.declare import checked_execution, is_needless, promised_value, shedding
 from sash.runtime.commands.index_commands import IndexCommands
 from sash.runtime.commands.query_commands import QueryCommands
 from sash.runtime.commands.session_state import SessionParts
@@ -47,7 +49,16 @@ from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.continuous.plans import Plans
 from sash.runtime.dashboard import Dashboard, open_dashboard
 from sash.runtime.explaining.metrics import exposition
-from sash.runtime.explaining.report import describe, schedule_report, session_statistics, show_queries, show_tables
+from sash.runtime.explaining.report import (
+    describe,
+    describe_extended,
+    schedule_report,
+    session_statistics,
+    show_functions,
+    show_queries,
+    show_streams,
+    show_tables,
+)
 from sash.runtime.records.catalog_history import CatalogHistory
 from sash.runtime.records.checkpoint import Checkpoint
 from sash.runtime.records.table_contents import TableRows
@@ -60,26 +71,23 @@ from sash.sql import (
     FUNCTION_NAMES,
     SCRIPTS,
     AlterArchive,
+    AlterQuery,
     CreateArchive,
     CreateIndex,
     CreateStream,
     CreateTable,
     Delete,
     Describe,
-    DropArchive,
+    Drop,
     DropIndex,
-    DropQuery,
-    DropStream,
-    DropTable,
     Explain,
     Insert,
+    Name,
+    PauseQuery,
     RegisterQuery,
     SelectStatement,
     SetExecution,
-    ShowArchives,
-    ShowIndexes,
-    ShowQueries,
-    ShowTables,
+    Show,
     Statement,
     Update,
     parse,
@@ -129,20 +137,22 @@ class Session:
         self.tables = shared.tables
         lag = None if settings.max_lag is None else duration("max_lag", settings.max_lag)
         self._runner = Runner(self.checkpoint, clock, history, lag)
-        buckets = BucketSettings(settings.executor_rows, settings.share_results, settings.partitions)
+        buckets = BucketSettings(settings.share_results, settings.partitions)
         self._plans = Plans(shared, buckets)
         self.continuous = ContinuousQueries(shared, self._plans)
         self._query_commands = QueryCommands(shared, self.continuous, self._make_handle)
-        self._index_commands = IndexCommands(shared)
         self._archive_commands = ArchiveCommands(shared, self.continuous)
+        results = QueryResults(shared, self._query_commands, self.continuous, self._isolation)
+        self._index_commands = IndexCommands(shared, results.rows_of)
         maker = StreamMaker(shared, self._isolation, self._runner, clock, self._query_commands, self._plans)
         self._stream_commands = StreamCommands(shared, maker, self._index_commands, self._archive_commands)
         self._table_commands = TableCommands(shared, self.continuous)
-        on_spark = QuestionsOnSpark(shared, self._archive_commands.feed_now)
-        self._questions = Questions(shared, self._query_commands, self.continuous, self._isolation, on_spark)
+        on_spark = QuestionsOnSpark(shared, self._archive_commands.feed_now, results)
+        self._questions = Questions(shared, self._query_commands, self.continuous, self._isolation, on_spark, results)
         try:
             self._home.record_borrowed()
             self._query_commands.restore()
+            self._index_commands.restore()
             self._archive_commands.restore()
             self._stream_commands.restore()
         except BaseException:
@@ -162,7 +172,9 @@ class Session:
     # -- what the parts ask for ------------------------------------------------------------------------
 
     def _make_handle(self, query: RegisteredQuery) -> Query:
-        return Query(self, query, self._shared.settings.keep_answers, self._memory)
+        settings = self._shared.settings
+        kept = None if query.keep is None else KeptResult(query, settings.max_rows)
+        return Query(self, query, settings.keep_answers, self._memory, kept)
 
     def columns_of(self, query: Query) -> tuple[list[str], bool] | None:
         return self._query_commands.columns_of(query)
@@ -241,19 +253,40 @@ class Session:
     # -- queries ---------------------------------------------------------------------------------------
 
     def register(
-        self, text: str, name: str, priority: int = 0, lifetime: str | None = None, synopsis: str | None = None
+        self,
+        text: str,
+        name: str,
+        priority: int = 0,
+        lifetime: str | None = None,
+        synopsis: str | None = None,
+        comment: str = "",
+        keep: str | None = None,
+        replace: bool = False,
     ) -> Query:
         """Register a query: it answers from the next micro-batch on, at once where a synopsis covers it.
 
         A query whose windows have no SLIDE is continuous: it yields changes (`changes`, `view`).
         `synopsis` insists on basic, running, interval or landmark; by default the optimiser chooses.
+        `comment` is for SHOW QUERIES and DESCRIBE. `keep` stores its results for so long, for questions. `replace`:
+        REGISTER OR REPLACE QUERY.
         """
         life = None if lifetime is None else duration("lifetime", lifetime)
+        kept = None if keep is None else duration("keep", keep)
         self._home.check_open()
-        return self._query_commands.register(as_select(text), name, priority, life, synopsis)
+        select = as_select(text)
+        place = select.word if replace else None
+        return self._query_commands.register(
+            RegisterQuery(name, select, priority, life, synopsis, comment, keep=kept, replace_at=place)
+        )
 
     def drop_query(self, name: str) -> None:
         self._query_commands.drop(name)
+
+    def pause_query(self, name: str) -> None:
+        self.execute(PauseQuery(Name(name, Span(0, len(name))), "PAUSE", name))
+
+    def resume_query(self, name: str) -> None:
+        self.execute(PauseQuery(Name(name, Span(0, len(name))), "RESUME", name))
 
     def create_aggregate(
         self,
@@ -377,6 +410,16 @@ class Session:
             raise SashError(f"advance goes to a time between {to_datetime(EARLIEST)} and {to_datetime(LATEST)}")
         self._shared.running(stream).advance(micros)
 
+    def punctuate(self, stream: str, column: str, value: object) -> None:
+        """A punctuation: no tuple of a stream that comes after this call has this value in this column.
+
+        The running continuous queries forget what only such tuples would need. A tuple that breaks the promise is left
+        out of these queries and counted (`broken_promises`).
+        """
+        self._home.check_open()
+        running = self._shared.running(stream)
+        running.punctuate(*promised_value(running.stream, column, value))
+
     # -- statements ------------------------------------------------------------------------------------
 
     def sql(self, text: str) -> pa.Table | Query | str | None:
@@ -397,31 +440,55 @@ class Session:
             DropIndex: self._index_commands.drop,
             CreateArchive: self._archive_commands.create,
             AlterArchive: self._archive_commands.alter,
-            DropArchive: lambda s: self._archive_commands.drop(s.name),
-            ShowArchives: lambda s: self._archive_commands.show(),
-            ShowIndexes: lambda s: self._index_commands.show(),
-            DropTable: lambda s: self.drop_table(s.name),
+            Drop: self._drop,
+            Show: self._show,
             **dict.fromkeys((Insert, Update, Delete), self._table_commands.execute),
             SetExecution: lambda s: self._query_commands.set_execution(s.strategy),
-            ShowTables: lambda s: self._locked(lambda: show_tables(self.catalog, self.tables.sizes())),
-            RegisterQuery: lambda s: self._query_commands.register(
-                s.select, s.name, s.priority, s.lifetime, s.synopsis
-            ),
-            DropQuery: lambda s: self.drop_query(s.name),
-            DropStream: lambda s: self.drop_stream(s.name),
-            ShowQueries: lambda s: self._locked(show_queries, self.catalog, self.queries),
-            Describe: lambda s: self._locked(describe, s.name, self.catalog, self.queries),
+            RegisterQuery: self._query_commands.register,
+            AlterQuery: self._query_commands.alter,
+            PauseQuery: self._query_commands.pause,
+            Describe: self._describe,
             Explain: self._questions.explain,
             SelectStatement: lambda s: self._questions.ask(s.select),
         }
         handler = handlers.get(type(statement))
         if handler is None:
             raise SashError(f"execute() takes a parsed statement, not a {type(statement).__name__}; sql() takes a text")
+        with self._shared.lock:
+            if is_needless(statement, self.catalog):
+                if isinstance(statement, RegisterQuery):
+                    return self.queries[self.catalog.query(statement.name).name]
+                return None
         return handler(statement)
 
-    def _locked(self, function: Callable[..., pa.Table], *arguments: Any) -> pa.Table:
+    def _drop(self, statement: Drop) -> None:
+        drops = {"query": self.drop_query, "stream": self.drop_stream, "table": self.drop_table}
+        drops.get(statement.kind, self._archive_commands.drop)(statement.name)
+
+    def _show(self, statement: Show) -> pa.Table:
+        if statement.what == "archives":
+            return self._archive_commands.show()
+        states = self.state()
+        shown: dict[str, Callable[[], pa.Table]] = {
+            "queries": lambda: show_queries(self.catalog, self.queries),
+            "streams": lambda: show_streams(self.catalog, states),
+            "tables": lambda: show_tables(self.catalog, self.tables.sizes()),
+            "indexes": self._index_commands.show,
+            "functions": lambda: show_functions(self.catalog, statement.like),
+        }
         with self._shared.lock:
-            return function(*arguments)
+            return shown[statement.what]()
+
+    def _describe(self, statement: Describe) -> pa.Table:
+        with self._shared.lock:
+            if not statement.extended:
+                return describe(statement.name, self.catalog, self.queries, self.continuous)
+            query = self.catalog.query(statement.name)
+            handle = self.queries[query.name]
+            facts = describe(query.name, self.catalog, self.queries, self.continuous)
+        as_written = RegisterQuery(query.name, as_select(query.text), synopsis=query.synopsis, keep=query.keep)
+        explained = self._questions.explain_query(as_written)
+        return describe_extended(facts, query, handle, explained)
 
     def query(
         self,
@@ -449,13 +516,13 @@ class Session:
         """Throughput, lateness, joint executions, work saved, late and bad tuples."""
         continuous = self.continuous
         return {
-            **session_statistics(self.streams, self.queries, self._memory.forgotten, continuous, self._isolation),
+            **session_statistics(self.streams, self.queries, self._memory, continuous, self._isolation),
             "archives": self._archive_commands.statistics(),
         }
 
     def schedule(self) -> dict[str, Any]:
         """The policy, what each policy is expected to cost, and what was executed lately, with whom and how late."""
-        return {"policy": self.policy, **schedule_report(self.streams, self._plans.joins, self._isolation)}
+        return {"policy": self.policy, **schedule_report(self.streams, self._plans.runtimes, self._isolation)}
 
     def dashboard(self, port: int = 0) -> Dashboard:
         """The live page of this session, on this machine only; the same one when asked again.

@@ -28,7 +28,8 @@ class Settings:
     `refresh_when_idle`: live, queries may be answered before they are due when there is time.
     `cluster_groups`: a pane table with more groups than this goes to the cluster, if it can.
     `max_groups`: the most groups that the windows of one pane table, or a synopsis of a join, may have in this process.
-    `max_rows`: the most rows that one continuous plan, or one stored window in memory, may keep.
+    `max_rows`: the most rows that one continuous plan, one stored window in memory, or one KEEP of a query, may keep.
+    `replace_plans`: a running continuous plan is replaced when another one is expected to cost much less.
     """
 
     policy: str = DEFAULT_POLICY
@@ -38,6 +39,7 @@ class Settings:
     max_groups: int = DEFAULT_MAX_GROUPS
     cluster_groups: int = DEFAULT_CLUSTER_GROUPS
     max_rows: int = DEFAULT_MAX_ROWS
+    replace_plans: bool = True
 
     def __post_init__(self) -> None:
         self.make_policy()
@@ -73,16 +75,16 @@ class SessionSettings(Settings):
     """All options of `connect`.
 
     `keep_answers` is how many answers a query remembers, `answer_memory` how many bytes all answers may take.
-    `executor_rows`: a continuous plan's epochs with more tuples run on the executors. `share_results`: there Spark
-    divides a bucket of a join with more results. `execution` is the strategy of continuous plans; `partitions` is the
-    number of partitions of their state buffers. `max_lag`: how long a live micro-batch may take. `packages` are
-    connectors for Sash's own Spark session.
+    `executor_rows`: a continuous plan's epochs with more tuples run on the executors; None: where they take less time.
+    `share_results`: there Spark divides a bucket of a join with more results. `execution` is the strategy of continuous
+    plans; `partitions` is the number of partitions of their state buffers. `max_lag`: how long a live micro-batch may
+    take. `packages` are connectors for Sash's own Spark session.
     """
 
     isolation: str = "ttu"
     keep_answers: int = 1_000
     answer_memory: int = 256 * 2**20
-    executor_rows: int = 500_000
+    executor_rows: int | None = None
     share_results: int = 100_000
     execution: str = AUTO
     partitions: int | None = None

@@ -139,9 +139,10 @@ class BatchTimes:
 class Batch:
     """A micro-batch of a stream: its rows, about how many, their times, and the watermark after it.
 
-    `tuples` has, by runtime, the tuples of a plan's windows that are in this process already; `passed` is for the pane
+    `tuples` has, by `Leaves`, the tuples of a plan's windows that are in this process already; `passed` is for the pane
     tables. The epoch sees this `version` of the catalog. It `began` then, and live the next one begins after
-    `interval` seconds. `missed` tuples came too late for some runtime that has taken the micro-batch.
+    `interval` seconds. `missed` tuples came too late for some runtime that has taken the micro-batch. If it `is_far`,
+    the executors process the tuples of plans.
     """
 
     stream: str
@@ -156,3 +157,4 @@ class Batch:
     began: float = 0.0
     interval: float | None = None
     missed: int = 0
+    is_far: bool = False

@@ -12,8 +12,10 @@ SLIDE 5 min                           ▲                   late: it was due at 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -115,6 +117,8 @@ class GroupStatistics:
     separate_cost: int = 0
     # Live: executions in the cluster whose window slid meanwhile.
     beside_slides: int = 0
+    # Live, under `lws`: how often such an execution began again because its window had changed.
+    beside_restarts: int = 0
 
     def executed(self, queries: int, joint_cost: int, separate_cost: int) -> None:
         """Record that some queries were executed together."""
@@ -141,6 +145,18 @@ class StreamStatistics:
     jumped_tuples: int = 0
     seconds_in_spark: float = 0.0
     seconds_in_sash: float = 0.0
+    # Between micro-batches: Spark looks for input, plans the next one and writes its logs; or it waits for its trigger.
+    seconds_between: float = 0.0
+    seconds_waiting: float = 0.0
+
+    @contextmanager
+    def in_spark(self) -> Iterator[None]:
+        """The time inside is Spark's."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds_in_spark += time.perf_counter() - started
 
 
 class ReadStatistics:

@@ -123,7 +123,8 @@ class DeadlineQueue(Generic[Item]):
         """The most urgent item; it stays in the queue."""
         while self._heap:
             urgency, serial, item = self._heap[0]
-            if self._is_current(item, serial):
+            known = self._current.get(item)
+            if known is not None and known[1] == serial:
                 return urgency, item
             heapq.heappop(self._heap)
         return None
@@ -138,10 +139,7 @@ class DeadlineQueue(Generic[Item]):
             index = pending.pop()
             if index < len(self._heap) and self._heap[index][0][0] <= deadline:
                 _, serial, item = self._heap[index]
-                if self._is_current(item, serial):
+                known = self._current.get(item)
+                if known is not None and known[1] == serial:
                     yield item
                 pending += (2 * index + 1, 2 * index + 2)
-
-    def _is_current(self, item: Item, serial: int) -> bool:
-        known = self._current.get(item)
-        return known is not None and known[1] == serial

@@ -22,7 +22,7 @@ from sash.runtime.streams.load import CLOSED, FAILED
 from sash.server import models
 from sash.server.event_stream import FollowingResponse, behind, newest, newest_of
 from sash.server.followers import Followers
-from sash.server.http_questions import Desk
+from sash.server.http_questions import HttpQuestions, refuse_python
 from sash.server.problems import (
     BAD_REQUEST,
     CONFLICT,
@@ -38,7 +38,6 @@ from sash.server.problems import (
     ProblemError,
     problems,
 )
-from sash.server.python_calls import refuse_python
 from sash.server.server_settings import ServerSettings
 from sash.server.wire import ARROW, EVENTS, JSON, accepted, cut, described, rows_of
 from sash.storage.files import stream_bytes
@@ -55,24 +54,24 @@ class Service:
 
     session: Session
     settings: ServerSettings
-    desk: Desk
+    questions: HttpQuestions
     followers: Followers
 
     def close(self) -> None:
         """Tell followers, and cancel questions. From any thread."""
         self.followers.close()
-        self.desk.close()
+        self.questions.close()
 
     def check_open(self) -> None:
         if self.session.state().name == CLOSED:
             raise ProblemError(UNAVAILABLE, "the session is closed")
 
-    def check_room(self) -> None:
-        """Refuse a query if too many are registered."""
+    def check_room(self, replaced: str = "") -> None:
+        """Refuse a query if too many are registered, unless it takes the place of one."""
         state, most = self.session.state(), self.settings.max_queries
         if state.name in (FAILED, CLOSED):
             raise ProblemError(UNAVAILABLE, f"the engine has stopped: {state.error or 'the session is closed'}")
-        if len(self.session.queries) >= most:
+        if len(self.session.queries) >= most and not self.session.catalog.has_query(replaced):
             raise ProblemError(TOO_MANY, f"{most:,} queries are registered, and not more at once; drop one first")
 
     def handle(self, name: str) -> Handle:
@@ -113,9 +112,11 @@ def list_queries(served: Served) -> list[models.QueryStatus]:
 )
 def register(new: models.NewQuery, served: Served, response: Response) -> models.QueryStatus:
     """It answers from the next micro-batch on, at once where a synopsis covers it."""
-    served.check_room()
+    served.check_room(new.name if new.replace else "")
     refuse_python(served.session, new.text)
-    query = served.session.register(new.text, new.name, new.priority, new.lifetime)
+    query = served.session.register(
+        new.text, new.name, new.priority, new.lifetime, comment=new.comment, keep=new.keep, replace=new.replace
+    )
     response.headers["Location"] = f"/api/queries/{query.name}"
     return _described(query)
 
@@ -135,6 +136,31 @@ def describe(name: Name, served: Served) -> models.QueryStatus:
 def drop(name: Name, served: Served) -> None:
     """Those who follow its answers are told."""
     served.session.drop_query(served.handle(name).name)
+
+
+@router.post(
+    "/queries/{name}/pause",
+    tags=["queries"],
+    summary="Pause a query",
+    responses=problems(BAD_REQUEST, NOT_FOUND),
+)
+def pause(name: Name, served: Served) -> models.QueryStatus:
+    """It gives no answers until it is resumed. What it reads stays stored: the next answer is complete."""
+    query = served.handle(name)
+    query.pause()
+    return _described(query)
+
+
+@router.post(
+    "/queries/{name}/resume",
+    tags=["queries"],
+    summary="Resume a query",
+    responses=problems(BAD_REQUEST, NOT_FOUND),
+)
+def resume(name: Name, served: Served) -> models.QueryStatus:
+    query = served.handle(name)
+    query.resume()
+    return _described(query)
 
 
 @router.get(
@@ -194,7 +220,7 @@ def view(
 
 def _described(query: Handle) -> models.QueryStatus:
     latest = query.latest()
-    state: Literal["registered", "failed", "cannot write"] = "registered"
+    state: Literal["registered", "paused", "failed", "cannot write"] = "paused" if query.is_paused else "registered"
     if query.error is not None:
         state = "cannot write" if query.failure is None else "failed"
     return models.QueryStatus(
@@ -205,6 +231,7 @@ def _described(query: Handle) -> models.QueryStatus:
         error=None if query.error is None else str(query.error),
         answers=query.answered,
         last_as_of=None if latest is None else latest.as_of,
+        comment=query.comment,
     )
 
 
@@ -237,12 +264,12 @@ async def ask(
     form = _form(accept, JSON, ARROW)
     await run_in_threadpool(served.check_open)
     finish = _arrow_answer if form == ARROW else _json_answer
-    return await served.desk.ask(question, finish, request.is_disconnected)
+    return await served.questions.ask(question, finish, request.is_disconnected)
 
 
 @router.get("/query", tags=["questions"], summary="Questions without an answer yet")
 def asked(served: Served) -> list[models.RunningQuestion]:
-    return served.desk.questions()
+    return served.questions.questions()
 
 
 @router.delete(
@@ -252,7 +279,7 @@ def cancel(
     id: Annotated[str, Path(description="As it was given, or as GET /api/query lists it.")], served: Served
 ) -> None:
     """Cancel a question: it ends soon, and its caller gets status 409."""
-    if not served.desk.cancel(id):
+    if not served.questions.cancel(id):
         raise ProblemError(NOT_FOUND, f"no question with the id '{id}' is being answered")
 
 

@@ -16,7 +16,7 @@ from sash.runtime.session import Session
 from sash.server import api, page
 from sash.server.followers import Followers
 from sash.server.guard import Guard
-from sash.server.http_questions import Desk
+from sash.server.http_questions import HttpQuestions
 from sash.server.problems import ProblemError, handle_problems
 from sash.server.server_settings import ServerSettings
 from sash.server.watch import Watch
@@ -45,7 +45,7 @@ def create_app(session: Session, settings: ServerSettings | None = None) -> Fast
         redoc_url=None,
         lifespan=_living,
     )
-    app.state.service = api.Service(session, settings, Desk(session, settings), Followers(session, settings))
+    app.state.service = api.Service(session, settings, HttpQuestions(session, settings), Followers(session, settings))
     app.state.watch = Watch(session)
     handle_problems(app)
     app.include_router(api.router)

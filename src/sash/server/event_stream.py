@@ -131,11 +131,13 @@ def _line(value: dict[str, Any]) -> str:
 
 
 async def _as_arrow(follower: Follower, max_rows: int) -> AsyncIterator[bytes]:
-    """The schema comes with the first answer."""
+    """The schema comes with the first answer. An answer with other columns, of a query that was replaced, ends it."""
     writer: _ArrowChunks | None = None
     async for happening in follower.happenings():
         if isinstance(happening, Answer):
             writer = writer or _ArrowChunks(happening)
+            if not writer.holds(happening):
+                break
             yield await run_in_threadpool(writer.answer, happening, max_rows)
     if writer is not None:
         yield writer.end()
@@ -148,6 +150,9 @@ class _ArrowChunks:
         self._sink = io.BytesIO()
         self._schema = _with_as_of(first).schema
         self._writer = pa.ipc.new_stream(pa.PythonFile(self._sink, mode="w"), self._schema)
+
+    def holds(self, answer: Answer) -> bool:
+        return bool(_with_as_of(answer).schema.equals(self._schema))
 
     def answer(self, answer: Answer, max_rows: int) -> bytes:
         table, truncated = cut(_with_as_of(answer), max_rows)

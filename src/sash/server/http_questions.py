@@ -1,6 +1,6 @@
 """One-time questions over HTTP: limited in number and in time, and each can be cancelled.
 
-    request ──► Desk: a free place? ──► a thread of its pool ──► session.query(timeout, cancellation, max_rows)
+    request ──► a free place? ──► a thread of the pool ──► session.query(timeout, cancellation, max_rows)
                 429 if there is none     the table is put into its form there: large answers do not hold up others
                 cancels when the client leaves, or DELETE /api/query/{id} comes
 
@@ -21,13 +21,13 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from sash.core.errors import QuestionTimedOutError
+from sash.core.errors import QuestionTimedOutError, SashError
 from sash.core.stopping import Cancellation
 from sash.runtime.session import Session
 from sash.server.models import Question, RunningQuestion
 from sash.server.problems import CONFLICT, TOO_MANY, UNAVAILABLE, ProblemError
-from sash.server.python_calls import refuse_python
 from sash.server.server_settings import ServerSettings
+from sash.sql import RegisterQuery, SelectStatement, parse
 
 # Seconds between two checks whether the client is still there.
 _LOOK_SECONDS = 0.25
@@ -51,7 +51,7 @@ class _Asked:
         return RunningQuestion(id=self.id, text=self.text, seconds=round(seconds, 3), cancelled=cancelled)
 
 
-class Desk:
+class HttpQuestions:
     """Takes questions, and limits their number."""
 
     def __init__(self, session: Session, settings: ServerSettings) -> None:
@@ -126,3 +126,14 @@ class Desk:
         finally:
             with self._lock:
                 del self._asked[asked.id]
+
+
+def refuse_python(session: Session, text: str) -> None:
+    """A program's own aggregates run its Python functions: only the program calls them, never a text from a request."""
+    statement = parse(text)
+    called = statement.select.calls if isinstance(statement, SelectStatement | RegisterQuery) else set[str]()
+    for name in sorted(called & session.catalog.aggregates.keys()):
+        raise SashError(
+            f"the aggregate '{name}' runs Python functions of the program, which a request cannot: "
+            "register the query in the program"
+        )

@@ -38,6 +38,11 @@ class NewQuery(_Taken):
     text: Annotated[str, Field(description="A SELECT with a window; nothing else.", examples=[_TOTALS])]
     priority: Annotated[int, Field(ge=-_MOST, le=_MOST, description="More: earlier under overload.")] = 0
     lifetime: Annotated[str | None, Field(description="How long it lives, in event time.", examples=["8 hours"])] = None
+    comment: Annotated[str, Field(max_length=2_000, description="What it is for.")] = ""
+    keep: Annotated[
+        str | None, Field(description="How long its results are stored for questions.", examples=["10 min"])
+    ] = None
+    replace: Annotated[bool, Field(description="Take the place of the query of this name, if there is one.")] = False
 
 
 class Question(_Taken):
@@ -113,10 +118,11 @@ class QueryStatus(BaseModel):
     name: str
     text: str
     kind: Literal["periodic", "continuous"]
-    state: Literal["registered", "failed", "cannot write"]
+    state: Literal["registered", "paused", "failed", "cannot write"]
     error: str | None = None
     answers: Annotated[int, Field(description="Given so far.")]
     last_as_of: Moment | None = None
+    comment: str = ""
 
 
 class RunningQuestion(BaseModel):

@@ -111,27 +111,31 @@ def choose(readings: Sequence[Reading], load: Load) -> SynopsisChoice:
     bounded = [reading for reading in readings if not reading.window.unbounded and not reading.table.partition]
     if not bounded:
         return SynopsisChoice("basic", "no other synopsis answers such windows")
-    partials = {partial for reading in bounded for partial in reading.partials}
-    panes = max(reading.window.length // load.pane for reading in bounded)
-    windows = {(span.length, span.lag) for reading in bounded for span in reading.spans}
+    # Many queries ask for the same: whatever is alike counts once.
+    apart = list({(reading.window, reading.sub_window, reading.partials): reading for reading in bounded}.values())
+    partials = {partial for reading in apart for partial in reading.partials}
+    panes = max(reading.window.length // load.pane for reading in apart)
+    windows = {(span.length, span.lag) for reading in apart for span in reading.spans}
     asked = f"{len(windows)} window{'s' * (len(windows) > 1)}"
     reasons: list[str] = []
-    cheapest, basic = math.inf, _cost("basic", bounded, load)
+    cheapest, basic = math.inf, _cost("basic", apart, len(bounded), load)
     chosen: SynopsisChoice | None = None
     for kind in ("running", "interval", "landmark"):
         if (why := _refused(kind, partials)) is not None:
             reasons.append(f"{kind} refused: {why}")
             continue
-        if panes * load.groups * _values_per_pane(kind, bounded, load) > _MOST_NUMBERS:
+        if panes * load.groups * _values_per_pane(kind, apart, load) > _MOST_NUMBERS:
             reasons.append(f"{kind} would need too much memory for {load.groups} groups")
             continue
         together = len(windows) * lookup_cost(kind, panes) * load.groups
         if together >= panes * load.rows_per_pane:
             limit = max(1, math.ceil(panes * load.rows_per_pane / (lookup_cost(kind, panes) * load.groups)))
             what = "b / log2 b" if kind == "interval" else "b / 2"
-            reasons.append(f"{asked} over {panes} panes: from {limit} on ({what}) one scan costs less")
+            reasons.append(
+                f"no {kind} synopsis for {asked} over {panes} panes: from {limit} on ({what}) one scan costs less"
+            )
             continue
-        other = _cost(kind, bounded, load)
+        other = _cost(kind, apart, len(bounded), load)
         if other * LEAST_SAVING > basic:
             reasons.append(f"{kind} saves too little ({other:.3g} values per pane and group against {basic:.3g})")
         elif other < cheapest:
@@ -161,11 +165,11 @@ def lookup_cost(kind: str, panes: int) -> float:
     return 2.0 if kind in ("running", "landmark") else max(1.0, math.log2(max(2, panes)))
 
 
-def _cost(kind: str, readings: Sequence[Reading], load: Load) -> float:
-    """Values per pane and group over the coming deadlines."""
+def _cost(kind: str, readings: Sequence[Reading], queries: int, load: Load) -> float:
+    """Values per pane and group over the coming deadlines; the more queries there are, the fewer deadlines."""
     due: dict[int, set[tuple[int, int]]] = {}
     slides = [(reading.window.slide or load.pane) for reading in readings]
-    horizon = min(math.lcm(*slides), max(slides) * max(1, _HORIZON // len(readings)))
+    horizon = min(math.lcm(*slides), max(slides) * max(1, _HORIZON // queries))
     for reading, slide in zip(readings, slides, strict=True):
         spans = {(span.length // load.pane, span.lag) for span in reading.spans}
         for time in range(slide, horizon + 1, slide):

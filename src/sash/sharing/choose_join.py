@@ -28,7 +28,7 @@ from sash.panes.joins import JOIN_KINDS, Band, WindowPair, join_refusal
 from sash.panes.joins.pairs import PairReading
 from sash.panes.partials import Partial
 from sash.sharing.descriptions import Decision, Kind, QueryDescription, SynopsisDescription
-from sash.sharing.state_rules import share_join_synopsis
+from sash.sharing.rules import share_join_synopsis
 
 # How many deadlines the choice looks ahead.
 _HORIZON = 2_000

@@ -29,7 +29,7 @@ from sash.panes.aggregates import HOLISTIC
 from sash.panes.answers import Finisher
 from sash.panes.covered import CoveredPredicate, can_be_covered
 from sash.panes.partials import Partial
-from sash.panes.readers import ItemReader, PlainReader, Reader, aggregate_of
+from sash.panes.readers import CoarserReader, ItemReader, PlainReader, Reader, aggregate_of
 from sash.panes.readings import KeySet, Reading, TableName
 from sash.plan.expressions import RowExpression
 from sash.plan.nodes import AggregateCall
@@ -100,10 +100,14 @@ def needs_of(name: str, finisher: Finisher) -> list[tuple[Need, ...]]:
 
 def _needs(name: str, leaf: PeriodicAggregate, reader: Reader) -> tuple[Need, ...]:
     reading = reader.reading
-    calls = reader.calls if isinstance(reader, PlainReader | ItemReader) else leaf.calls
+    calls = reader.calls if isinstance(reader, PlainReader | ItemReader | CoarserReader) else leaf.calls
     described = [
         Need(
-            _described(name, leaf, reading, _aggregate(leaf, call), _argument(leaf, call)), _lifted(leaf, call, reading)
+            replace(
+                _described(name, leaf, reading, _aggregate(leaf, call), _argument(leaf, call)),
+                where=_where(call.where(leaf.predicate)),
+            ),
+            _lifted(leaf, call, reading),
         )
         for call in calls
     ]
@@ -114,7 +118,7 @@ def _needs(name: str, leaf: PeriodicAggregate, reader: Reader) -> tuple[Need, ..
 def _lifted(leaf: PeriodicAggregate, call: AggregateCall, reading: Reading) -> tuple[Partial, ...]:
     if leaf.items is not None or call.function in HOLISTIC:
         return reading.partials
-    return aggregate_of(call).lift(call.argument, leaf.predicate)
+    return aggregate_of(call).lift(call.argument, call.where(leaf.predicate))
 
 
 def _described(name: str, leaf: PeriodicAggregate, reading: Reading, aggregate: str, argument: str) -> QueryDescription:
@@ -258,8 +262,8 @@ def _terms(predicate: RowExpression) -> tuple[Conjunction, ...]:
 class StateSharing:
     """What a reading finds stored: the rules' decision about each aggregate, and the cover if one is used.
 
-    `reason` says why a cover is used or not; `possible`: a cover was found. The rules are asked about stored data only
-    when somebody reads the decisions: nothing depends on them but EXPLAIN.
+    `reason` says why a cover is used or not; `possible`: a cover was found. Whether a cover is used is SS4's decision.
+    Equal partials are stored once, which SS1 and SS2 allow; these two are asked when somebody reads the decisions.
     """
 
     covered: CoveredPredicate | None = None
@@ -311,7 +315,7 @@ def _alone(
             own = [_synopsis(part.query, need.query.where, pane) for part in need.parts]
             found[need.text] = may_share_state(need.query, own)
         else:
-            found[need.text] = refused.get(need.parts[0], Decision("", False, "nobody keeps its data yet"))
+            found[need.text] = refused.get(need.parts[0], Decision("", False, "no query before it keeps its data"))
     return tuple(found.items())
 
 
@@ -321,6 +325,8 @@ def _usable(reading: Reading, stored: StoredPartials) -> list[RowExpression]:
     An added predicate has a wanted term. A predicate that is taken back has only terms that were added before.
     """
     predicate = reading.partials[0].predicate
+    if any(partial.predicate != predicate for partial in reading.partials):
+        return []  # A FILTER: no cover fits several conditions.
     if predicate is None or predicate.terms is None or all(partial in stored for partial in reading.partials):
         return []
     # Short lists of conditions have not all items in common: they cannot be combined.
@@ -360,7 +366,7 @@ def same_data(label: str, reading: Reading, related: Mapping[str, str]) -> str:
 
 def similar(data: str, reading: Reading, kind: str) -> str:
     """The name of a reading's scheduling group: its data, and its window if the rules want equal windows."""
-    return " ".join(map(str, (data, *together_key(synopsis_kind(kind), reading.spans[:1]))))
+    return " ".join(map(str, (data, *together_key(synopsis_kind(kind), reading.spans[:1]).windows)))
 
 
 def compute_together(

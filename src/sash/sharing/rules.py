@@ -3,13 +3,18 @@
 A rule is a function over descriptions that decides, or does not apply. The rules are ordered tuples, and the first that
 applies decides: a rule in front of the others overrules them.
 
-    state          may this query be answered from these synopses?                        SS1 to SS4 (state_rules.py)
+    state          may this query be answered from these synopses?                        SS1, SS2: over one window
+                                                                                          (8.3.1); SS3: over a join;
+                                                                                          SS4: of other predicates
     computation    may these queries, which use these synopses, be executed together?     CS1 to CS7
     output         does a registered query give the answers already?                      CS8
+    windows        may a continuous join use the state of one with longer windows?        SS5, which the thesis leaves
+                                                                                          to future work (9.2)
 
 A synopsis for lookups (running, interval, landmark, RJ, IJ) is looked up for each window length anew, so only equal
 windows share. A scanned one (basic interval, BIJ) gives the answers of shorter windows on the way. All rules of
-computation assume that the queries may use the synopses as their state.
+computation assume that the queries may use the synopses as their state. A join group asks for CS4 and CS5 by their
+`together_key`.
 
     Q   MAX(length) [WINDOW 10 min SLIDE 2 min]      computed every 2 min
     Q'  MAX(length) [WINDOW 10 min SLIDE 3 min]      has the answers of Q, every 2 min; once Q is gone, every 3 min
@@ -19,7 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
+from typing import NamedTuple
 
+from sash.core.time import format_duration
+from sash.sharing.covers import Cover, find_cover
 from sash.sharing.descriptions import (
     JOINS,
     SCANNED,
@@ -32,14 +40,16 @@ from sash.sharing.descriptions import (
     SynopsisDescription,
     length_text,
     listed,
+    why_not_aligned,
+    why_not_answered,
+    why_not_relevant,
+    why_other_input,
+    why_too_short,
     windows_text,
 )
-from sash.sharing.state_rules import JOIN_STATE, PREDICATE_STATE, STATE, combine_predicates
 
 StateRules = tuple[Rule[QueryDescription], ...]
 ComputationRules = tuple[Rule[Queries], ...]
-
-STATE_RULES: StateRules = (*STATE, *JOIN_STATE, *PREDICATE_STATE)
 
 __all__ = [
     "COMPUTATION_RULES",
@@ -49,15 +59,99 @@ __all__ = [
     "QueryDescription",
     "Rule",
     "SynopsisDescription",
-    "effective_period",
+    "TogetherKey",
     "may_compute_together",
     "may_share_state",
+    "shares_longer_windows",
     "shares_output",
     "together_key",
 ]
 
 # A query without a name, which is only explained.
 THIS = "this query"
+
+
+def share_one_synopsis(query: QueryDescription, synopses: Synopses) -> Decision | None:
+    """SS1: windows of n intervals, 1 <= n <= b, of aggregates that need the same data per interval."""
+    if len(synopses) != 1 or synopses[0].kind in JOINS or synopses[0].where != query.where:
+        return None
+    (synopsis,) = synopses
+    why = why_not_answered(query, synopsis)
+    return Decision(
+        "SS1", why is None, why or f"the {synopsis.kind.words} {synopsis.id} has {query.data} of every pane"
+    )
+
+
+def divide_sum_by_count(query: QueryDescription, synopses: Synopses) -> Decision | None:
+    """SS2: AVG from a synopsis of sums and one of counts, aligned, with equal intervals and both long enough.
+
+    The thesis speaks of running synopses; but SS2 only needs that both answer the same window at the same time.
+    """
+    if query.aggregate != "AVG" or sorted(synopsis.data for synopsis in synopses) != ["COUNT", "SUM"]:
+        return None
+    if any(synopsis.where != query.where for synopsis in synopses):
+        return None
+    reasons = (why_other_input(query, synopsis) or why_too_short(query, synopsis) for synopsis in synopses)
+    why = why_not_aligned(synopses) or next((reason for reason in reasons if reason is not None), None)
+    names = listed(synopsis.id for synopsis in sorted(synopses, key=lambda synopsis: synopsis.data, reverse=True))
+    return Decision("SS2", why is None, why or f"{names} have the sum and the count of the same panes")
+
+
+def share_join_synopsis(query: QueryDescription, synopses: Synopses) -> Decision | None:
+    """SS3: joins of windows of n intervals each, and of lengths one apart among the g oldest intervals."""
+    if len(synopses) != 1 or synopses[0].kind not in JOINS or synopses[0].where != query.where:
+        return None
+    (synopsis,) = synopses
+    why = why_not_answered(query, synopsis)
+    return Decision("SS3", why is None, why or f"the {synopsis.kind.words} {synopsis.id} has the results of the join")
+
+
+def combine_predicates(query: QueryDescription, synopses: Synopses) -> Decision:
+    """SS4: synopses of the same data whose predicates cover the query's, aligned and long enough."""
+    relevant = relevant_synopses(query, synopses)
+    cover = _cover(query, relevant)
+    if cover is None:
+        return Decision("SS4", False, _why_not_covered(query, relevant))
+    used = [relevant[place] for place in (*cover.added, *cover.subtracted)]
+    reasons = (why_too_short(query, synopsis) for synopsis in used)
+    why = why_not_aligned(used) or next((reason for reason in reasons if reason is not None), None)
+    return Decision("SS4", why is None, why or f"the answer is {_combined(query, relevant, cover)}", cover)
+
+
+def relevant_synopses(query: QueryDescription, synopses: Synopses) -> Synopses:
+    """The synopses with the same data about the same input, whatever their predicates."""
+    return [synopsis for synopsis in synopses if why_not_relevant(query, synopsis) is None]
+
+
+def _combined(query: QueryDescription, synopses: Synopses, cover: Cover) -> str:
+    if cover.combine == "extreme":
+        return f"{query.aggregate.lower()}({', '.join(synopses[place].id for place in cover.added)})"
+    added = " + ".join(synopses[place].id for place in cover.added)
+    return " - ".join([added, *(synopses[place].id for place in cover.subtracted)])
+
+
+def _cover(query: QueryDescription, synopses: Synopses) -> Cover | None:
+    return find_cover(
+        query.where,
+        [synopsis.where for synopsis in synopses],
+        sensitive=query.is_sensitive,
+        subtractable=query.is_subtractable,
+    )
+
+
+def _why_not_covered(query: QueryDescription, relevant: Synopses) -> str:
+    if not relevant:
+        return f"no synopsis has {query.data} of {query.argument} over {listed(query.streams)}"
+    apart = " without counting a row twice" if query.is_sensitive else ""
+    return f"the predicates of {listed(each.id for each in relevant)} do not make up {query.where}{apart}"
+
+
+STATE_RULES: StateRules = (
+    Rule("SS1", share_one_synopsis),
+    Rule("SS2", divide_sum_by_count),
+    Rule("SS3", share_join_synopsis),
+    Rule("SS4", combine_predicates, always_beneficial=False),
+)
 
 
 def shares_output(registered: QueryDescription, new: QueryDescription) -> Decision:
@@ -70,20 +164,45 @@ def shares_output(registered: QueryDescription, new: QueryDescription) -> Decisi
     return Decision("CS8", True, f"{registered.id} is the same query and computed every {other}")
 
 
-def effective_period(registered: QueryDescription | None, new: QueryDescription) -> int:
-    """How often the new query has an answer: by its own period if it shares no output (None)."""
-    if registered is not None and shares_output(registered, new).allowed:
-        return registered.slide
-    return new.slide
+def shares_longer_windows(kept: tuple[int, ...] | None, asked: tuple[int, ...], *, has_expiries: bool) -> Decision:
+    """SS5 (thesis 9.2): a join of windows that are not longer, from the state of the same join.
+
+    `kept` are the windows of the state; None: no tuple has come, and they become as long as the longest.
+    `has_expiries`: its pairs carry the expiries of their tuples.
+    """
+    if kept is None:
+        return Decision("SS5", True, "no tuple has come: one state has the longest windows of all")
+    own, theirs = (" and ".join(map(format_duration, lengths)) for lengths in (asked, kept))
+    if any(own > kept for own, kept in zip(asked, kept, strict=True)):
+        return Decision("SS5", False, f"windows of {own} are longer than those of {theirs} that are kept")
+    shorter = {kept - own for own, kept in zip(asked, kept, strict=True)}
+    if len(shorter) == 1:
+        by = f"{format_duration(*shorter)} earlier than" if any(shorter) else "as"
+        return Decision("SS5", True, f"a pair ends {by} in the windows of {theirs} that are kept")
+    if has_expiries:
+        return Decision("SS5", True, f"pairs in the windows of {theirs} that are kept carry when their tuples expire")
+    return Decision(
+        "SS5", False, f"windows of {own} are not shorter by one length than those of {theirs} that are kept"
+    )
 
 
-def together_key(kind: Kind, windows: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+class TogetherKey(NamedTuple):
+    """Queries of one synopsis with an equal key are executed together, by this rule."""
+
+    rule: str
+    windows: tuple[Hashable, ...]
+
+
+def together_key(kind: Kind, windows: tuple[Hashable, ...]) -> TogetherKey:
     """The part of a scheduling group's name that the rules add: nothing if all windows share, otherwise the windows.
 
-    >>> together_key(Kind.BASIC_INTERVAL, (10,)), together_key(Kind.RUNNING, (10,))
-    ((), (10,))
+    >>> together_key(Kind.BASIC_INTERVAL, (10,))
+    TogetherKey(rule='CS2', windows=())
+    >>> together_key(Kind.RUNNING, (10,))
+    TogetherKey(rule='CS1', windows=(10,))
     """
-    return () if kind in SCANNED else windows
+    scanned, looked_up = ("CS5", "CS4") if kind in JOINS else ("CS2", "CS1")
+    return TogetherKey(scanned, ()) if kind in SCANNED else TogetherKey(looked_up, windows)
 
 
 def look_up_equal_windows(queries: Queries, synopses: Synopses) -> Decision | None:

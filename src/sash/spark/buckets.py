@@ -20,15 +20,17 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from sash.changes import Stage
+from sash.changes import Arrivals, Stage, bucket_state
 from sash.changes.bucket_state import Manifest
 from sash.changes.join_partials import Fold
+from sash.changes.live_tuples import held_windows, live_tuples
 from sash.core.changes import Changes
 from sash.core.versions import RowVersions
-from sash.plan.continuous import Node
+from sash.plan.continuous import BaseWindow, Node, windows
 from sash.plan.lazy_joins import evaluation_of
+from sash.plan.punctuations import promised_columns
 from sash.plan.stages import stages
-from sash.spark.exchange import marks_of, run_on_executors
+from sash.spark.exchange import run_on_executors
 from sash.spark.leaves import Leaves
 from sash.spark.steps import Job, PlanEpoch, Report, manifests_of
 
@@ -83,16 +85,13 @@ class Shares:
 
 logger = logging.getLogger("sash.spark")
 
-# With this many tuples an epoch in the Sash process takes about as long as the shortest job with an exchange.
-NEAR = 500_000
-
 
 @dataclass(frozen=True)
 class EpochOutcome:
     """The result of an epoch: changes, the buckets' new manifests, and how many tuples of each window were too late.
 
-    `folded` are the tables of combined changes, if the caller wants them; `rows` is the number of rows in the state of
-    all buckets.
+    `broken` is how many tuples of each window broke a promise. `folded` are the tables of combined changes, if the
+    caller wants them; `rows` is the number of rows in the state of all buckets.
     """
 
     changes: Changes
@@ -100,17 +99,16 @@ class EpochOutcome:
     late: tuple[int, ...]
     folded: list[pa.Table] = field(default_factory=list)
     rows: int = 0
+    broken: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class BucketSettings:
-    """Epochs of more than `near` tuples run on the executors.
+    """On the executors, a bucket with more than `share_results` results is divided, if it exceeds a core's part.
 
-    There a bucket of a join with more than `share_results` results is divided, if it exceeds a core's part.
     `partitions` is the number of partitions of a state buffer.
     """
 
-    near: int = NEAR
     share_results: int = LEAST_RESULTS
     partitions: int | None = None
 
@@ -134,7 +132,7 @@ class BucketedPlan:
         self._directory = directory
         self._durable = durable
         self._settings = settings = settings or BucketSettings()
-        self._strategy = strategy
+        self.strategy = strategy
         self._stages = stages(plan)
         self._lazy = evaluation_of(plan)
         self.leaves = Leaves(plan, self._stages, buckets)
@@ -145,15 +143,16 @@ class BucketedPlan:
     def step(
         self,
         tuples: DataFrame | pa.Table | None,
-        number: int,
         epoch: PlanEpoch,
         manifests: Mapping[int, Manifest],
         tables: Mapping[str, RowVersions],
         fold: Fold | None = None,
+        *,
+        far: bool = False,
     ) -> EpochOutcome:
-        """One epoch, over about `number` tuples; the state of the epoch before stays as it is.
+        """One epoch; the state of the epoch before stays as it is. `far` tuples are processed on the executors.
 
-        Tuples in this process are processed here. With `fold` the result has no changes, but the fold's tables.
+        With `fold` the result has no changes, but the fold's tables.
         """
         place = str(self._directory)
         job = Job(
@@ -166,18 +165,38 @@ class BucketedPlan:
             dict(manifests),
             dict(tables),
             self._durable,
-            self._strategy,
+            self.strategy,
             self._settings.partitions,
             self._shares.now(),
             fold,
         )
         if isinstance(tuples, DataFrame):
-            return self._there(job, tuples) if number > self._settings.near else self._here(job, tuples.toArrow())
+            return self._there(job, tuples) if far else self._here(job, tuples.toArrow())
         return self._here(job, tuples)
 
+    def is_promised(self, manifests: Iterable[Manifest]) -> bool:
+        """Whether promises are in the state: another plan would not know them, and what they close is not kept."""
+        held = held_windows(self._plan, self.strategy)
+        names = {column.buffer for each in held for column in promised_columns(each.window, each.path)}
+        return any(names & manifest["buffers"].keys() for manifest in manifests)
+
+    def live_tuples(self, manifests: Mapping[int, Manifest], high: int) -> dict[BaseWindow, Arrivals]:
+        """The tuples of the windows that live at `high` and those that wait, out of the state of all buckets."""
+        held = held_windows(self._plan, self.strategy)
+        states = {
+            bucket: bucket_state.load(self._directory, bucket, manifest) for bucket, manifest in manifests.items()
+        }
+        return live_tuples(held, self._stages, states, high)
+
+    def begun(self, arrived: Mapping[BaseWindow, Arrivals], number: int, high: int) -> EpochOutcome:
+        """Begin with some tuples, in this process: their changes before `high`, and the state after them."""
+        by_place = {place: arrived[window] for place, window in enumerate(windows(self._plan))}
+        low = min([high, *(int(each.ts.min()) for each in by_place.values() if len(each.ts))])
+        return self.step(self.leaves.table(by_place), PlanEpoch(number, low, high, (low,) * len(by_place)), {}, {})
+
     def _here(self, job: Job, tuples: pa.Table | None) -> EpochOutcome:
-        nothing = marks_of(self.leaves.layout, 0)
-        arrived = nothing if tuples is None else tuples.cast(nothing.schema)
+        schema = self.leaves.layout.schema
+        arrived = schema.empty_table() if tuples is None else tuples.cast(schema)
         changes, reports = job.run(arrived)
         return self._outcome(job.epoch, changes if job.fold is None else job.fold.tables(changes), reports)
 
@@ -194,6 +213,7 @@ class BucketedPlan:
         manifests = manifests_of(reports)
         late = tuple(map(sum, zip(*(report["late"] for report in whole), strict=True)))
         rows = sum(report["rows"] for report in reports)
+        broken = tuple(map(sum, zip(*(report["broken"] for report in whole), strict=True)))
         if isinstance(found, Changes):
-            return EpochOutcome(found, manifests, late, rows=rows)
-        return EpochOutcome(Changes.none(self._plan.schema), manifests, late, found, rows)
+            return EpochOutcome(found, manifests, late, rows=rows, broken=broken)
+        return EpochOutcome(Changes.none(self._plan.schema), manifests, late, found, rows, broken)

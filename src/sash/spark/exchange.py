@@ -1,85 +1,147 @@
 """A plan's stages on the executors: one Spark job, with an exchange by bucket below each stage.
 
-    tuples of the windows of stage 1 ──► exchange ──► mapInArrow: stage 1 ──┐
+    tuples of the windows of stage 1 ──► exchange ──► mapInArrow: stage 1 ──┐ pieces
     tuples of the windows of stage 2 ───────────────────────────────────────┴──► exchange ──► mapInArrow: stage 2 ──►
 
-The rows of an exchange have one layout: tuples of windows as in `leaves`; changes of the stages below, with their
-source bucket and their place there, which restore the order; and the reports of buckets, which the stages above pass
-on. The last stage gives the answer's changes, and all reports. A divided bucket has several tasks, each of which gets
-all its rows.
+The rows of an exchange are tuples of windows as in `leaves`, or pieces of the stages below. A piece is one row with
+Arrow streams as its bytes, so Spark moves the changes of a task without looking at them row by row:
 
-Results of a join that the buckets have combined travel as one row per bucket, with its tables as files.
+    _stage   the place of the stage whose changes, or whose fold's tables, these are; `REPORT`: the report of a bucket
+    _bucket  where the piece goes; `ALL` is every bucket
+    _task    which task wrote the piece, and `_number` its place among the task's pieces: they restore the order
+    _piece   Arrow streams, one after the other; or the JSON of a report
+
+Stages pass the reports of stages below on. The last stage gives the answer's pieces. A divided bucket has several
+tasks, each of which gets all its rows.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sash.changes import Stage
-from sash.changes.join_partials import Fold, together
+from sash.changes.buffers import changes_of, table_of
+from sash.changes.join_partials import Fold
+from sash.changes.join_partials import together as folds_together
 from sash.changes.stage import ALL, answer, consumers, targets_of
-from sash.core.changes import EXP, SIGN, TS, Changes
-from sash.spark.answer_frames import frame_of
-from sash.spark.leaves import LeafLayout
+from sash.core.changes import Changes, together
 from sash.spark.steps import BUCKET, Job, Report
 from sash.storage.files import stream_bytes
 
-FOLDED = "_folded"
+REPORT = -1
+_STAGE, _PIECE = "_stage", "_piece"
+PIECES = pa.schema(
+    [
+        (_STAGE, pa.int32()),
+        (BUCKET, pa.int32()),
+        ("_task", pa.int32()),
+        ("_number", pa.int32()),
+        (_PIECE, pa.binary()),
+    ]
+)
+# Spark keeps a row in one piece of memory, so many changes are several pieces.
+MOST_BYTES = 16 * 2**20
 
 
-def packed(tables: Sequence[pa.Table]) -> pa.Array:
-    """A row of a list of files."""
-    return pa.array([[stream_bytes(table) for table in tables]], pa.list_(pa.binary()))
+class Piece(NamedTuple):
+    """A row of `PIECES`."""
+
+    stage: int
+    bucket: int
+    task: int
+    number: int
+    data: bytes | pa.Buffer
+
+    @property
+    def tables(self) -> list[pa.Table]:
+        source, found = pa.BufferReader(self.data), []
+        while source.tell() < source.size():
+            found.append(pa.ipc.open_stream(source).read_all())
+        return found
+
+    @property
+    def report(self) -> Report:
+        found: Report = json.loads(bytes(self.data))
+        return found
 
 
-def unpacked(column: pa.ChunkedArray, fold: Fold, schema: pa.Schema) -> list[pa.Table]:
-    """The tables of all buckets, combined; empty tables if there are none."""
-    rows = [[pa.ipc.open_stream(file).read_all() for file in files] for files in column.to_pylist()]
-    return together(rows or [fold.tables(Changes.none(schema))])
+def written(pieces: Iterable[Piece]) -> pa.RecordBatch:
+    *places, data = list(zip(*pieces, strict=True)) or [()] * len(PIECES)
+    columns = zip([*places, list(map(bytes, data))], PIECES.types, strict=True)
+    return pa.record_batch([pa.array(column, type) for column, type in columns], PIECES)
 
 
-_REPORT, _FROM = "_report", "_from"
-_SCHEMA_FOLDED = pa.schema([(FOLDED, pa.list_(pa.binary())), (_REPORT, pa.string())])
+def read(rows: pa.Table) -> list[Piece]:
+    """The pieces among some rows, in order."""
+    rows = rows.select(PIECES.names).filter(rows[_PIECE].is_valid())
+    places = zip(*(rows[name].to_pylist() for name in PIECES.names[:-1]), strict=True)
+    data = [value.as_buffer() for chunk in rows[_PIECE].chunks for value in chunk]
+    found = [Piece._make((*place, piece)) for place, piece in zip(places, data, strict=True)]
+    return sorted(found, key=lambda piece: (piece.stage, piece.task, piece.number))
+
+
+def packed(tables: Iterable[pa.Table]) -> bytes:
+    return b"".join(map(stream_bytes, tables))
+
+
+def pieces_of(changes: Changes, stage: int, bucket: int, task: int, first: int, most: int = MOST_BYTES) -> list[Piece]:
+    """Changes that go to one bucket; `first` is the number of the first piece, `most` the bytes of a piece."""
+    table = table_of(changes)
+    rows = max(1, most * table.num_rows // max(1, table.nbytes))
+    parts = [table.slice(begin, rows) for begin in range(0, table.num_rows, rows)]
+    return [Piece(stage, bucket, task, first + place, stream_bytes(part)) for place, part in enumerate(parts)]
+
+
+def changes_in(pieces: Iterable[Piece], schema: pa.Schema, width: int = 0) -> Changes:
+    """All changes in some pieces, in order of their instants, and then of the pieces."""
+    found = (changes_of(table) for piece in pieces for table in piece.tables)
+    return together([Changes.none(schema, width), *found])
+
+
+def tables_in(pieces: Iterable[Piece], fold: Fold, schema: pa.Schema) -> list[pa.Table]:
+    """The fold's tables of all buckets; empty tables if there are none."""
+    return folds_together([piece.tables for piece in pieces] or [fold.tables(Changes.none(schema))])
 
 
 def run_on_executors(
     session: SparkSession, job: Job, tuples: DataFrame
 ) -> tuple[Changes | list[pa.Table], list[Report]]:
     """Run all stages of an epoch: the changes of the answer, or the fold's tables, and the reports of all buckets."""
-    wire = Wire.of(job)
     frames: dict[str, DataFrame] = {}
     for place, (stage, buckets) in enumerate(zip(job.stages, job.buckets, strict=True)):
-        marks, tasks = marks_of(job.layout, buckets), job.tasks(place)
+        tasks = job.tasks(place)
         leaves = ", ".join(map(str, stage.windows))
         own = [tuples if len(job.stages) == 1 else tuples.where(f"_leaf IN ({leaves})")] if leaves else []
-        marked = frame_of(session, marks, from_arrow_schema(marks.schema))
-        parts = [marked, *own, *(frames.pop(path) for path in stage.lower)]
+        parts = [_marks(session, buckets), *own, *(frames.pop(path) for path in stage.lower)]
         frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
         if stage.copies and buckets > 1:
             frame = _in_every_bucket(frame, buckets)
         if len(tasks) > buckets:
             frame = _copied(frame, [share.of for _, share in tasks if share.number == 0])
         frame = frame.repartitionById(len(tasks), BUCKET) if len(tasks) > 1 else frame.repartition(1)
-        task = _Task(job, wire, place)
-        frames[stage.path] = frame.mapInArrow(task, from_arrow_schema(task.schema))
-    table = frames[""].toArrow()
-    reported = table[_REPORT].is_valid()
-    reports = [json.loads(text) for text in table[_REPORT].filter(reported).to_pylist()]
+        frames[stage.path] = frame.mapInArrow(_Task(job, place), from_arrow_schema(PIECES))
+    pieces = read(frames[""].toArrow())
+    reports = [piece.report for piece in pieces if piece.stage == REPORT]
+    found = [piece for piece in pieces if piece.stage != REPORT]
     if job.fold is not None:
-        return unpacked(table[FOLDED].filter(pc.invert(reported)), job.fold, job.plan.schema), reports
-    found = _answer_of(table.filter(pc.invert(reported)), job.plan.schema)
-    return answer(found, len(job.tasks(len(job.stages) - 1))), reports
+        return tables_in(found, job.fold, job.plan.schema), reports
+    return answer(changes_in(found, job.plan.schema), len(job.tasks(len(job.stages) - 1))), reports
+
+
+def _marks(session: SparkSession, buckets: int) -> DataFrame:
+    """A row per bucket, so that time advances in every bucket, also without a tuple."""
+    columns = ("-1 AS _leaf", "0L AS _t", "0L AS _arrival", f"CAST(id AS INT) AS {BUCKET}")
+    return session.range(0, buckets, 1, 1).selectExpr(*columns)
 
 
 def _in_every_bucket(frame: DataFrame, buckets: int) -> DataFrame:
@@ -94,80 +156,11 @@ def _copied(frame: DataFrame, shares: list[int]) -> DataFrame:
     after = list(accumulate(shares))
     first = f"element_at(array({', '.join(map(str, [0, *after[:-1]]))}), {BUCKET} + 1)"
     last = f"element_at(array({', '.join(str(end - 1) for end in after)}), {BUCKET} + 1)"
-    if _REPORT in frame.columns:
+    if _STAGE in frame.columns:
         # Reports are passed on once.
-        last = f"IF({_REPORT} IS NULL, {last}, {first})"
+        last = f"IF({_STAGE} <=> {REPORT}, {first}, {last})"
     others = [name for name in frame.columns if name != BUCKET]
     return frame.selectExpr(*others, f"explode(sequence({first}, {last})) AS {BUCKET}")
-
-
-def marks_of(layout: LeafLayout, buckets: int) -> pa.Table:
-    """A row per bucket, so that time advances in every bucket, also without a tuple."""
-    columns = {
-        "_leaf": pa.array([-1] * buckets, pa.int32()),
-        "_t": pa.array([0] * buckets, pa.int64()),
-        "_arrival": pa.array([0] * buckets, pa.int64()),
-        BUCKET: pa.array(range(buckets), pa.int32()),
-    }
-    empty = {f"s{slot}": pa.nulls(buckets, type) for slot, type in enumerate(layout.slots)}
-    return pa.table({**columns, **empty})
-
-
-@dataclass(frozen=True)
-class Wire:
-    """The layout of changes in the rows of an exchange.
-
-    `leaves` gives each stage a number beside the windows, `layout` the places of its columns; `ids` is the greatest
-    number of ids of a row.
-    """
-
-    layout: LeafLayout
-    leaves: Mapping[str, int]
-    ids: int
-
-    @classmethod
-    def of(cls, job: Job) -> Wire:
-        stage = job.stage(0)
-        lower = [each.path for each in job.stages[:-1]]
-        leaves = {path: len(stage.schemas) + place for place, path in enumerate(lower)}
-        layout = LeafLayout.of([schema.types for schema in (*stage.schemas, *map(stage.schema_of, lower))])
-        return cls(layout, leaves, max(map(stage.width_of, lower), default=0))
-
-    @property
-    def schema(self) -> pa.Schema:
-        fields: list[tuple[str, pa.DataType]] = [
-            ("_leaf", pa.int32()), ("_t", pa.int64()), ("_arrival", pa.int64()), (BUCKET, pa.int32()),
-            (EXP, pa.int64()), (SIGN, pa.int8()), (_FROM, pa.int32()),
-        ]  # fmt: skip
-        fields += [(f"_id{place}", pa.int64()) for place in range(self.ids)]
-        fields += [(f"s{slot}", type) for slot, type in enumerate(self.layout.slots)]
-        return pa.schema([*fields, (_REPORT, pa.string())])
-
-    def written(self, changes: Changes, path: str, task: int, targets: Any) -> pa.Table:
-        """Changes of a bucket, or of a share of it, in the stage at a path, as rows."""
-        number, leaf = len(changes), self.leaves[path]
-        columns = {
-            "_leaf": np.full(number, leaf), "_t": changes.ts, "_arrival": np.arange(number), BUCKET: targets,
-            EXP: changes.exp, SIGN: changes.sign, _FROM: np.full(number, task),
-        }  # fmt: skip
-        columns |= {f"_id{place}": changes.ids[:, place] for place in range(changes.ids.shape[1])}
-        columns |= dict(zip((f"s{slot}" for slot in self.layout.places[leaf]), changes.rows.columns, strict=True))
-        return _table(columns, self.schema, number)
-
-    def read(self, table: pa.Table, path: str, schema: pa.Schema, width: int) -> Changes:
-        """The changes in some rows that all tasks of the stage at a path have written."""
-        leaf = self.leaves[path]
-        mine = np.flatnonzero(np.asarray(table["_leaf"], dtype=np.int64) == leaf)
-        place, task = (np.asarray(table[name].fill_null(0), dtype=np.int64) for name in ("_arrival", _FROM))
-        mine = mine[np.lexsort((place[mine], task[mine]))]
-        rows = table.take(pa.array(mine))
-        slots = [rows[f"s{slot}"] for slot in self.layout.places[leaf]]
-        columns = [column.cast(field.type) for column, field in zip(slots, schema, strict=True)]
-        ts, exp = (np.asarray(rows[name], dtype=np.int64) for name in ("_t", EXP))
-        ids = [np.asarray(rows[f"_id{each}"], dtype=np.int64) for each in range(width)]
-        stacked = np.stack(ids, axis=1) if ids else np.zeros((len(mine), 0), dtype=np.int64)
-        sign = np.asarray(rows[SIGN], dtype=np.int8)
-        return Changes(pa.table(columns, schema=schema), ts, exp, sign, stacked).in_order()
 
 
 @dataclass(frozen=True)
@@ -175,84 +168,41 @@ class _Task:
     """An executor's work for its buckets of the stage at a place."""
 
     job: Job
-    wire: Wire
     place: int
-
-    @property
-    def schema(self) -> pa.Schema:
-        if self._path:
-            return self.wire.schema
-        return _SCHEMA_FOLDED if self.job.fold is not None else _schema_of_answer(self.job.plan.schema)
-
-    @property
-    def _path(self) -> str:
-        return self.job.stages[self.place].path
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         arrived = [batch for batch in batches if batch.num_rows]
         if not arrived:
             return
-        table = pa.Table.from_batches(arrived)
-        if _REPORT in table.schema.names:
-            reported = table[_REPORT].is_valid()
-            yield from self._passed_on(table[_REPORT].filter(reported).to_pylist()).to_batches()
-            table = table.filter(pc.invert(reported))
+        table, pieces = pa.Table.from_batches(arrived), list[Piece]()
+        if _PIECE in table.schema.names:
+            pieces = read(table)
+            table = table.filter(table[_PIECE].is_null())
+            yield written(piece for piece in pieces if piece.stage == REPORT)
         stage, tasks = self.job.stage(self.place), np.asarray(table[BUCKET], dtype=np.int64)
         for number in np.unique(tasks).tolist():
-            for part in self._run(stage, number, table.filter(pa.array(tasks == number))):
-                yield from part.combine_chunks().to_batches()
+            mine = [piece for piece in pieces if piece.bucket == number and piece.stage != REPORT]
+            yield written(self._run(stage, number, table.filter(pa.array(tasks == number)), mine))
 
-    def _run(self, stage: Stage, number: int, table: pa.Table) -> Iterator[pa.Table]:
+    def _run(self, stage: Stage, number: int, table: pa.Table, pieces: list[Piece]) -> list[Piece]:
         job, (bucket, share) = self.job, self.job.tasks(self.place)[number]
+        places = {each.path: place for place, each in enumerate(job.stages)}
         exchanged = {
-            path: self.wire.read(table, path, stage.schema_of(path), stage.width_of(path))
+            path: changes_in(
+                (piece for piece in pieces if piece.stage == places[path]), stage.schema_of(path), stage.width_of(path)
+            )
             for path in job.stages[self.place].lower
         }
         changes, report = job.step(stage, self.place, bucket, table, exchanged, share)
-        yield self._passed_on([json.dumps(report)])
-        if not self._path and job.fold is not None:
-            yield _table({FOLDED: packed(job.fold.tables(changes))}, self.schema, 1)
-        elif not self._path:
-            yield _written_answer(changes)
+        found = [Piece(REPORT, 0, number, 0, json.dumps(report).encode())]
+        path = job.stages[self.place].path
+        if path:
+            upper = consumers(job.stages)[path]
+            targets = targets_of(changes, job.stages[upper].lower[path], job.buckets[upper])
+            for target in np.unique(targets).tolist():
+                found += pieces_of(changes.where(targets == target), self.place, target, number, len(found))
+        elif job.fold is not None:
+            found.append(Piece(self.place, 0, number, 1, packed(job.fold.tables(changes))))
         else:
-            upper = consumers(job.stages)[self._path]
-            targets = targets_of(changes, job.stages[upper].lower[self._path], job.buckets[upper])
-            yield self.wire.written(changes, self._path, number, targets)
-
-    def _passed_on(self, reports: list[str]) -> pa.Table:
-        """Reports as rows of their own; they go to the first bucket of the next stage."""
-        columns: dict[str, Any] = {_REPORT: reports}
-        if self._path:
-            columns[BUCKET] = np.zeros(len(reports))
-        return _table(columns, self.schema, len(reports))
-
-
-def _schema_of_answer(schema: pa.Schema) -> pa.Schema:
-    columns = [(f"c{place}", field.type) for place, field in enumerate(schema)]
-    return pa.schema([*columns, (TS, pa.int64()), (EXP, pa.int64()), (SIGN, pa.int8()), (_REPORT, pa.string())])
-
-
-def _written_answer(changes: Changes) -> pa.Table:
-    columns: dict[str, Any] = {f"c{place}": column for place, column in enumerate(changes.rows.columns)}
-    columns |= {TS: changes.ts, EXP: changes.exp, SIGN: changes.sign}
-    return _table(columns, _schema_of_answer(changes.rows.schema), len(changes))
-
-
-def _answer_of(rows: pa.Table, schema: pa.Schema) -> Changes:
-    """The inverse of `_written_answer`."""
-    ts, exp = (np.asarray(rows[name], dtype=np.int64) for name in (TS, EXP))
-    columns = [column.cast(field.type) for column, field in zip(rows.columns, schema, strict=False)]
-    ids = np.zeros((len(ts), 0), dtype=np.int64)
-    return Changes(pa.table(columns, schema=schema), ts, exp, np.asarray(rows[SIGN], dtype=np.int8), ids).in_order()
-
-
-def _table(columns: Mapping[str, Any], schema: pa.Schema, number: int) -> pa.Table:
-    """Some columns of a schema; the others are NULL."""
-    made = []
-    for field in schema:
-        column = columns.get(field.name)
-        if column is None:
-            made.append(pa.nulls(number, field.type))
-        else:
-            made.append(column if isinstance(column, pa.ChunkedArray | pa.Array) else pa.array(column, field.type))
-    return pa.table(made, schema=schema)
+            found += pieces_of(changes, self.place, 0, number, 1)
+        return found

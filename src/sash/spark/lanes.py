@@ -7,8 +7,8 @@ there are. Row-based windows have a pass of their own, over tuples that were num
 
 A lane's predicates are bits of its mask; `sum(length) WHERE protocol = 6` is `sum(x0) FILTER (mask & 1)`. Generated
 code with more than about twenty filtered aggregates falls off a cliff, so a pane table with more predicates is split
-into several lanes of at most MOST_PREDICATES; the synopsis merges them again. An argument that may raise (a division, a
-cast) is only evaluated where the query's predicate holds.
+into several lanes of at most MOST_PREDICATES; the synopsis merges them again. A table of counters has a lane for each
+row of them. An argument that may raise (a division, a cast) is only evaluated where the query's predicate holds.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from sash.catalog import Stream
 from sash.core.time import EARLIEST, LATEST, Micros
 from sash.core.user_aggregate import UserLift
+from sash.panes.counters import keys_of_rows
 from sash.panes.lifted import LiftedColumn
 from sash.panes.pane_rows import BatchFacts, PaneRows
 from sash.panes.partials import SHED_COLUMN, Partial
@@ -41,7 +42,7 @@ TypeName = Callable[[pa.DataType], str]
 
 @dataclass(frozen=True)
 class Lane:
-    """A pane table, or the part of it that concerns some of its predicates."""
+    """A pane table, or the part of it that concerns some of its predicates, or a row of its counters."""
 
     table: int
     keys: tuple[RowExpression, ...]
@@ -64,10 +65,13 @@ class Slot:
     parameters: tuple[str, ...] = ()
     field: str = ""
     user: UserLift | None = None
+    parts: tuple[str, ...] = ()
 
     def sql(self) -> str:
         condition = "" if self.bit is None else f"(_mask & {1 << self.bit}L) != 0"
-        lifted = LiftedColumn(self.function, self.argument or "1", pa.int64(), self.parameters, self.field)
+        lifted = LiftedColumn(
+            self.function, self.argument or "1", pa.int64(), self.parameters, self.field, parts=self.parts
+        )
         return lifted.sql(condition=condition)
 
 
@@ -83,7 +87,8 @@ def lanes_of(tables: list[PaneTable]) -> list[Lane]:
         for start in range(0, max(1, len(predicates)), MOST_PREDICATES):
             chosen = tuple(predicates[start : start + MOST_PREDICATES])
             partials = [*(free if start == 0 else []), *(p for chosen_one in chosen for p in by_predicate[chosen_one])]
-            lanes.append(Lane(number, table.keys, table.length, chosen, tuple(partials), guard))
+            rows = keys_of_rows(table.keys)
+            lanes += [Lane(number, keys, table.length, chosen, tuple(partials), guard) for keys in rows]
     return lanes
 
 
@@ -133,7 +138,7 @@ class PassProgram:
         return mine
 
     def _slot(self, lane: Lane, partial: Partial, lifted: LiftedColumn, mine: dict[str, str]) -> Slot:
-        text, bit, rest = lifted.argument, None, (lifted.parameters, lifted.field, lifted.user)
+        text, bit, rest = lifted.argument, None, (lifted.parameters, lifted.field, lifted.user, lifted.parts)
         if partial.predicate is not None:
             if partial.argument is None or is_column(partial.argument):
                 bit = lane.predicates.index(partial.predicate)

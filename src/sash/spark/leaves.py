@@ -17,15 +17,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.functions import expr
 
 from sash.catalog import Stream
-from sash.changes.stage import ALL, numbers_of_buckets
+from sash.changes.hashing import buckets_of
+from sash.changes.stage import ALL, Arrivals, numbers_of_buckets
 from sash.plan.continuous import BaseWindow, Node, windows
-from sash.plan.stages import EVERYWHERE, StagePlan
+from sash.plan.stages import EVERYWHERE, StagePlan, Target
 from sash.spark.lanes import CORRUPT_COLUMN, NULL_TIMESTAMP_PANE, UNPARSABLE_PANE, event_micros
 from sash.spark.sources import type_name
 
@@ -75,6 +77,12 @@ class LeafLayout:
             places.append(tuple(mine))
         return cls(tuple(slots), tuple(places))
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the tuples."""
+        fixed = [("_leaf", pa.int32()), ("_t", pa.int64()), ("_arrival", pa.int64()), ("_bucket", pa.int32())]
+        return pa.schema([*fixed, *((f"s{slot}", type) for slot, type in enumerate(self.slots))])
+
 
 class Leaves:
     """Rows of a plan's windows from the micro-batches of its streams, with their buckets in the stages that read them.
@@ -113,13 +121,38 @@ class Leaves:
             if window.stream.lower() == stream.name.lower()
         }
 
+    def table(self, arrived: Mapping[int, Arrivals]) -> pa.Table:
+        """Tuples that are in this process, by the places of their windows, as a micro-batch brings them."""
+        return pa.concat_tables([self._rows_of(place, tuples) for place, tuples in sorted(arrived.items())])
+
+    def _rows_of(self, place: int, tuples: Arrivals) -> pa.Table:
+        number, (target, buckets) = len(tuples.ts), self._spread[place]
+        if isinstance(target, str):
+            bucket = buckets_of(tuples.rows[target], buckets)
+        else:
+            bucket = np.full(number, _undivided(target, buckets))
+        slots = dict(zip(self.layout.places[place], tuples.rows.columns, strict=True))
+        columns = {
+            "_leaf": pa.array(np.full(number, place, dtype=np.int32)),
+            "_t": pa.array(tuples.ts),
+            "_arrival": pa.array(np.arange(number)),
+            "_bucket": pa.array(bucket.astype(np.int32)),
+        }
+        empty = ((slot, pa.nulls(number, type)) for slot, type in enumerate(self.layout.slots))
+        return pa.table({**columns, **{f"s{slot}": slots.get(slot, nothing) for slot, nothing in empty}})
+
     def _bucket(self, place: int, window: BaseWindow) -> str:
         target, buckets = self._spread[place]
         if not isinstance(target, str):
-            return str(ALL if target is EVERYWHERE and buckets > 1 else 0)
+            return str(_undivided(target, buckets))
         column = next(column for column in window.columns if column.name == target)
         key = f"CAST({column.expression.sql} AS {type_name(column.type)})"
         return f"CAST(pmod(xxhash64({key}), {buckets}) AS INT)"
+
+
+def _undivided(target: Target, buckets: int) -> int:
+    """The bucket of tuples that no column spreads."""
+    return ALL if target is EVERYWHERE and buckets > 1 else 0
 
 
 def timed(batch: DataFrame, stream: Stream) -> DataFrame:

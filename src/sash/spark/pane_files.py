@@ -25,8 +25,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sash.expr.value_codes import one_array
 from sash.panes.basic_interval import BasicIntervalSynopsis
-from sash.panes.cluster_panes import SPAN, Inquiry, key_name, stored_rows, stored_schema, value_name
-from sash.panes.pane_store import PartFailure, PartResult
+from sash.panes.cluster_panes import Inquiry, key_name, stored_rows, stored_schema, value_name
+from sash.panes.pane_store import SPAN, PartFailure, PartResult
 from sash.panes.readers import Columns
 from sash.sharing.groups import PaneTable
 from sash.spark.lanes import UNPARSABLE_PANE, PassProgram, split

@@ -2,17 +2,28 @@
 
 One action per micro-batch, whatever the queries; row-based windows take two more, because tuples need numbers, and
 each pane table in the cluster one that writes its files.
+
+The pass is a plan of Spark's, parsed once per set of pane tables, and bound to the rows of each micro-batch:
+
+    text ── Spark's parser ──► plan over a name     kept
+                                       │
+    micro-batch ─► its plan ───────────┴─► the name replaced ─► analysed, run ─► Arrow
+
+A view of that name would be two of Spark's commands per micro-batch, and the text would be parsed each time. Spark's
+analysis cannot be kept: the columns of every micro-batch are new to Spark.
 """
 
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.functions import expr
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -39,6 +50,8 @@ from sash.spark.stored_rows import is_local, rows_to_keep
 from sash.spark.user_lifts import with_partials
 
 _TRIES = 5
+# What the pass calls its rows.
+ROWS = "_sash_rows"
 
 
 def start_python_source(writer: DataStreamWriter) -> StreamingQuery:
@@ -64,10 +77,9 @@ class Pipeline:
         self._stream = stream
         self._corrupt = has_corrupt_column(frame)
         self._frame = frame
-        self._view = f"_sash_{uuid.uuid4().hex}"
         self._query: StreamingQuery | None = None
         # By whether the pass is over numbered tuples.
-        self._programs: dict[bool, tuple[tuple[PaneTable, ...], PassProgram]] = {}
+        self._passes: dict[bool, tuple[tuple[PaneTable, ...], BoundPass]] = {}
         stamped = stamped_rows(frame, 0) if stream.implicit else frame
         self._numbering = RowNumbering(stream, frame.sparkSession, stamped.schema)
 
@@ -117,25 +129,15 @@ class Pipeline:
 
     def aggregate(self, batch: DataFrame, tables: list[PaneTable]) -> pa.Table:
         """The one action. Raises Spark's error: the caller finds out whose expression failed."""
-        program = self._program_for(tables)
-        batch.createOrReplaceTempView(self._view)
-        try:
-            return _run(batch.sparkSession, program).toArrow().combine_chunks()
-        finally:
-            batch.sparkSession.catalog.dropTempView(self._view)
+        return self._pass_for(tables).run(batch)
 
     def stamped(self, batch: DataFrame, arrival: Micros) -> DataFrame:
         return stamped_rows(batch, arrival)
 
     def write_panes(self, batch: DataFrame, table: PaneTable, place: Path) -> None:
         """Write a micro-batch's rows for a pane table as files, by Spark: a directory `_pane=END` for each pane."""
-        view = f"_sash_{uuid.uuid4().hex}"
-        program = PassProgram(self._stream, [table], view, type_name, self._corrupt)
-        batch.createOrReplaceTempView(view)
-        try:
-            write_panes(_run(batch.sparkSession, program), program, place)
-        finally:
-            batch.sparkSession.catalog.dropTempView(view)
+        program = self._program([table])
+        write_panes(BoundPass(program).over(batch), program, place)
 
     def short_lists(self, paths: Sequence[Path], table: PaneTable) -> pa.Table:
         """The short lists of the panes in such files, as stored rows."""
@@ -143,11 +145,11 @@ class Pipeline:
 
     def facts(self, result: pa.Table, tables: list[PaneTable]) -> BatchFacts:
         """The result of the pass, now or from the log, split by pane tables."""
-        return split(self._program_for(tables), result)
+        return split(self._pass_for(tables).program, result)
 
     def scaled(self, result: pa.Table, tables: list[PaneTable], one_in: int) -> pa.Table:
         """Scale the result of a pass over one tuple in `one_in` to an estimate for all tuples."""
-        return scaled(self._program_for(tables), result, one_in)
+        return scaled(self._pass_for(tables).program, result, one_in)
 
     def aggregate_numbered(
         self,
@@ -161,27 +163,24 @@ class Pipeline:
         frame = self._numbering.arrived(batch, pending)
         if frame is None:
             return None, None
-        session, view = frame.sparkSession, f"{self._view}_rows"
-        self._numbering.numbered(frame, interval, counted).createOrReplaceTempView(view)
-        try:
-            result = _run(session, self._program_for(tables, numbered=True)).toArrow().combine_chunks()
-        finally:
-            session.catalog.dropTempView(view)
+        numbered = self._numbering.numbered(frame, interval, counted)
+        result = self._pass_for(tables, numbered=True).run(numbered)
         return result, self._numbering.held_back(frame, interval)
 
     def numbered_facts(self, result: pa.Table | None, tables: list[PaneTable]) -> BatchFacts | None:
-        return None if result is None else split(self._program_for(tables, numbered=True), result)
+        return None if result is None else split(self._pass_for(tables, numbered=True).program, result)
 
     def rows_to_keep(self, batch: DataFrame, time: str, oldest: Micros) -> pa.Table:
         return rows_to_keep(batch, self._stream, time, oldest)
 
-    def _program_for(self, tables: list[PaneTable], numbered: bool = False) -> PassProgram:
-        wanted, known = tuple(tables), self._programs.get(numbered)
+    def _pass_for(self, tables: list[PaneTable], numbered: bool = False) -> BoundPass:
+        wanted, known = tuple(tables), self._passes.get(numbered)
         if known is None or known[0] != wanted:
-            view = f"{self._view}_rows" if numbered else self._view
-            program = PassProgram(self._stream, tables, view, type_name, self._corrupt, numbered)
-            known = self._programs[numbered] = (wanted, program)
+            known = self._passes[numbered] = (wanted, BoundPass(self._program(tables, numbered)))
         return known[1]
+
+    def _program(self, tables: list[PaneTable], numbered: bool = False) -> PassProgram:
+        return PassProgram(self._stream, tables, ROWS, type_name, self._corrupt, numbered)
 
     def with_pending(self, batch: DataFrame | None, pending: pa.Table | None) -> DataFrame | None:
         """All the tuples that a failed pass may have read."""
@@ -229,12 +228,55 @@ class Pipeline:
         return None
 
 
-def _run(session: SparkSession, program: PassProgram) -> DataFrame:
-    return with_partials(session.sql(program.sql), program.user_lifts)
-
-
 def _lifts(call: AggregateCall) -> list[LiftedColumn]:
     """The columns to evaluate; a holistic aggregate's argument is a key of its pane table: counting evaluates it."""
     if call.function in HOLISTIC:
-        return list(Partial("count", call.argument).lift())
-    return [lifted for partial in aggregate_of(call).lift(call.argument, None) for lifted in partial.lift()]
+        columns = list(Partial("count", call.argument).lift())
+    else:
+        columns = [lifted for partial in aggregate_of(call).lift(call.argument, None) for lifted in partial.lift()]
+    if call.condition is None:
+        return columns
+    return [replace(each, argument=f"CASE WHEN {call.condition.sql} THEN {each.argument} END") for each in columns]
+
+
+class BoundPass:
+    """The text of a program, to be run over one micro-batch after the other."""
+
+    def __init__(self, program: PassProgram) -> None:
+        self.program = program
+        self._plan: _KeptPlan | None = None
+        # The result's, from the first run: later ones need not ask Spark.
+        self._schema: pa.Schema | None = None
+
+    def over(self, rows: DataFrame) -> DataFrame:
+        if self._plan is None:
+            self._plan = _KeptPlan(rows.sparkSession, self.program.sql)
+        return with_partials(self._plan.over(rows), self.program.user_lifts)
+
+    def run(self, rows: DataFrame) -> pa.Table:
+        """One action."""
+        frame = self.over(rows)
+        if self._schema is None:
+            table = frame.toArrow()
+            self._schema = table.schema
+        else:
+            # `toArrow` without questions about settings and types.
+            batches = frame._collect_as_arrow()  # type: ignore[operator]
+            table = pa.Table.from_batches(batches).cast(self._schema) if batches else self._schema.empty_table()
+        return table.combine_chunks()
+
+
+class _KeptPlan:
+    """Objects of the JVM. Every name that is looked up there is a round trip, so they are looked up once."""
+
+    def __init__(self, session: SparkSession, text: str) -> None:
+        java: Any = session._jvm
+        self._plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+        self._rows = self._plan.collectLeaves().head()
+        # For Scala a map is a partial function, and a plan's nodes are replaced by one.
+        self._replaced = getattr(java.scala.collection.immutable, "Map$Map1")
+        self._planned = java.org.apache.spark.sql.classic.Dataset.ofRows
+
+    def over(self, rows: Any) -> DataFrame:
+        plan = self._plan.transformDown(self._replaced(self._rows, rows._jdf.logicalPlan()))
+        return ClassicDataFrame(self._planned(rows.sparkSession._jsparkSession, plan), rows.sparkSession)

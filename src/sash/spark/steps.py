@@ -26,13 +26,15 @@ from sash.changes.stage import goes_to, run_stages
 from sash.core.changes import Changes
 from sash.core.versions import RowVersions
 from sash.plan.continuous import Node
+from sash.plan.punctuations import Promise
 from sash.plan.stages import EVERYWHERE, StagePlan
 from sash.spark.leaves import LeafLayout
 
 BUCKET = "_bucket"
 # The report of a bucket: its number, the number of its join's results, the number of its state's rows, how many tuples
-# of each of the plan's windows were too late, and its new manifest. The first share of a divided bucket reports; the
-# others report its number, their own number, the results, and their additions to the state: rows and places of chunks.
+# of each of the plan's windows were too late and broke a promise, and its new manifest. The first share of a divided
+# bucket reports; the others report its number, their own number, the results, and their additions to the state: rows
+# and places of chunks.
 Report = dict[str, Any]
 
 
@@ -40,7 +42,7 @@ Report = dict[str, Any]
 class PlanEpoch:
     """Instants low <= t < high; `late` are the times before which a window's tuples are too late, by its place.
 
-    `begins` as in changes/operator.py.
+    `begins` as in changes/operator.py. `promises` are about the tuples of later epochs.
     """
 
     number: int
@@ -48,6 +50,7 @@ class PlanEpoch:
     high: int
     late: tuple[int, ...]
     begins: int | None = None
+    promises: tuple[Promise, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,10 @@ class Job:
         state = bucket_state.load(directory, number, self.manifests.get(number))
         arrivals, late = self._arrivals(stage, place, bucket, table)
         advance = partial(stage.step, state, arrivals, epoch.low, epoch.high, self.tables)
-        changes, after = advance(exchanged=exchanged, bucket=bucket, share=share, begins=epoch.begins)
-        report = {"bucket": number, "results": after.results}
+        changes, after = advance(
+            exchanged=exchanged, bucket=bucket, share=share, begins=epoch.begins, promises=epoch.promises
+        )
+        report: Report = {"bucket": number, "results": after.results}
         # Files depend on how a bucket is divided: a lost task of another attempt must not overwrite them.
         divided = f"-{share.number}of{share.of}" if share.of > 1 else ""
         name = f"{epoch.number:09d}-{number}{divided}.arrow"
@@ -112,7 +117,14 @@ class Job:
             own = bucket_state.store_own(directory, number, name, after, durable=self.durable)
             return changes, {**report, "rows": after.own_tuples, "share": share.number, "own": own}
         _, manifest = bucket_state.store(directory, number, name, after.with_own([after.own]), durable=self.durable)
-        return changes, {**report, "rows": after.tuples + after.own_tuples, "late": late, "manifest": manifest}
+        broken = self._broken(place, bucket, after.broken, len(late))
+        report |= {"rows": after.tuples + after.own_tuples, "late": late, "broken": broken, "manifest": manifest}
+        return changes, report
+
+    def _broken(self, at: int, bucket: Bucket, broken: Mapping[int, int], number: int) -> list[int]:
+        """How many tuples of each window broke a promise; the first bucket counts those that go to every bucket."""
+        counts = {place: bucket.number == 0 or to is not EVERYWHERE for place, to in self.stages[at].windows.items()}
+        return [broken.get(place, 0) if counts.get(place) else 0 for place in range(number)]
 
     def _first(self, place: int) -> int:
         """The number of the first bucket of the stage at a place."""

@@ -140,6 +140,10 @@ class EpochLog:
         write_facts(path, {"epoch": epoch, **intent._asdict()})
         return intent
 
+    def intends_more_than(self, epoch: int) -> bool:
+        """Whether a micro-batch after this one has begun. A replay of it sees the catalog of that time."""
+        return self._path(_INTENT).exists() and self._read_facts(_INTENT, ("epoch", "version"))["epoch"] > epoch
+
     def append(self, entry: Entry) -> None:
         number = self._manifest["number"] + 1
         record: Record = {"kind": entry.kind, "epoch": entry.epoch, "version": entry.version, "facts": entry.facts}

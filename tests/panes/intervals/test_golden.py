@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from papers.synopses.basic_intervals import BasicIntervals, window_interval
+from papers.synopses.quantile_intervals import QuantileIntervals, quantile_rank
 from sash.panes.intervals.interval import IntervalSynopsis
 from sash.panes.intervals.landmark import landmark_decomposition
-from sash.panes.intervals.quantile import QuantileIntervals, quantile_rank
-from sash.panes.intervals.running_sums import RunningSynopsis
+from sash.panes.intervals.running import RunningSynopsis
 from sash.panes.intervals.synopsis import SharedSynopsis, decompose
 from sash.panes.partials import Combine
 from tests.panes.intervals.cases import (

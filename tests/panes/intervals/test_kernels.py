@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papers.synopses import basic_intervals as basic
-from sash.panes.intervals import interval, landmark, quantile, running_sums, synopsis
+from papers.synopses import quantile_intervals as quantile
+from sash.panes.intervals import interval, landmark, running, synopsis
 from sash.panes.intervals.landmark import partition_by_spread
 from sash.panes.intervals.synopsis import Positions, decompose
 from sash.panes.pane_ring import Dtype
@@ -192,14 +193,14 @@ def test_running(data: st.DataObject) -> None:
     capacity, length, groups = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 20)), 2
     table = array(data, np.int64, capacity + 1, groups)
     check(
-        running_sums.kernel_extend,
+        running.kernel_extend,
         running_extend,
         table,
         length,
         array(data, np.int64, data.draw(st.integers(0, 9)), groups),
     )
     lefts, rights = intervals(data, length, capacity)
-    check(running_sums.kernel_lookup, running_lookup, table, lefts, rights, np.zeros((len(lefts), groups), np.int64))
+    check(running.kernel_lookup, running_lookup, table, lefts, rights, np.zeros((len(lefts), groups), np.int64))
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sash.panes.intervals.quantile import QuantileIntervals
-from sash.panes.intervals.running_sums import RunningSynopsis
-from sash.panes.intervals.synopsis import OPERATIONS, SharedSynopsis, identity
+from sash.panes.intervals.running import RunningSynopsis
+from sash.panes.intervals.synopsis import OPERATIONS, Activity, SharedSynopsis, identity
 from sash.panes.partials import Combine, Partial
 from sash.plan.expressions import RowExpression
 from tests.panes.intervals.cases import DTYPES, PAIRS, SYNOPSES
@@ -100,7 +99,7 @@ def test_landmarks_need_widths() -> None:
 def test_sizes(name: str) -> None:
     kind = SYNOPSES[name]
     with pytest.raises(ValueError, match="a capacity of 0"):
-        kind(0, 1, Combine.ADD, np.int64) if name != "landmark" else QuantileIntervals(0)
+        kind(0, 1, Combine.ADD, np.int64) if name != "landmark" else Activity(0)
     with pytest.raises(ValueError, match="0 groups"):
         kind(4, 0, Combine.ADD, np.int64, [2])
     synopsis = kind(4, 2, Combine.ADD, np.int64, [2])

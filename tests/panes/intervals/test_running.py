@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.panes.intervals.running_sums import RunningSynopsis
+from sash.panes.intervals.running import RunningSynopsis
 from sash.panes.partials import Combine
 from tests.support.examples import examples
 

@@ -13,11 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sash.expr.value_codes import KeyDictionary
 from sash.panes.aggregates.approximate import ApproxCountDistinct, ApproxQuantile, CountMin
+from sash.panes.counters import ROWS, counters_of
+from sash.panes.items import ItemCounts, item_order
 from sash.panes.partials import Partial
 from sash.panes.sketches import FORMS
 from tests.panes.raw import N, P, column
 from tests.panes.sketches.build import hll_of, kll_of
+
+LONG = Decimal("123456789012345678901234567890.25")
 
 
 def lowered(aggregate: Any, argument: Any, sketches: list[bytes | None]) -> list[Any]:
@@ -93,10 +98,29 @@ def test_a_fraction_out_of_range_is_refused() -> None:
         (pa.array([Decimal("0.50"), Decimal("1.50"), None], pa.decimal128(5, 2)), Fraction(3, 2)),
         (pa.array([dt.date(2020, 1, 1), dt.date(2020, 1, 2), None]), dt.date(2020, 1, 2)),
         (pa.array([b"a", b"b", None]), b"b"),
+        (pa.array([0.5, -0.0, None]), 0),
+        (pa.array([0.5, math.nan, None]), math.nan),
+        (pa.array([False, True, None]), True),
+        (pa.array([LONG + 1, LONG, None], pa.decimal128(38, 2)), Fraction(LONG)),
     ],
     ids=str,
 )
 def test_how_often_a_value_occurs(items: pa.Array, value: object) -> None:
+    """From the counts of all values, and from the counts of two counters for each value."""
     asked = CountMin().bind(value)
     assert asked.result_type(items.type) == pa.int64() and hash(asked) == hash(CountMin(value))
-    assert asked.estimate(items, np.array([7, 4, 100])) == (4, 4, 4)
+    counts = np.array([7, 4, 100])
+    for form in FORMS:
+        exact = replace(asked, form=form)
+        assert exact.lower_items(item_counts(items, counts)).to_pylist() == [4]
+        counters = [counters_of(item) if item.is_valid else (None,) * ROWS for item in items]
+        rows = pa.array([row for each in counters for row in each], pa.int32())
+        estimate = exact.by_counters(items.type).lower_items(item_counts(rows, np.repeat(counts, ROWS)))
+        assert estimate.to_pylist() == [4]
+
+
+def item_counts(items: pa.Array, counts: np.ndarray) -> ItemCounts:
+    """One window of one group; NULLs are one item."""
+    keys = KeyDictionary([items.type])
+    codes = keys.encode([items], len(items))
+    return ItemCounts(np.bincount(codes, counts).astype(np.int64)[np.newaxis], item_order(keys, 0, ()))

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from sash.panes.counters import counter_key, counters_of, keys_of_rows
 from sash.panes.partials import Partial
 from sash.panes.sketches import SKETCHES, Hll, Kll, top_of
 from sash.plan.expressions import RowExpression
@@ -77,6 +78,27 @@ def test_every_type_is_counted_as_spark_counts_it(spark: Any) -> None:
         items, counts, *_ = top_of(table["i"][0].as_py(), type, 10)
         ours = Counter(dict(zip(map(str, items.to_pylist()), counts.tolist(), strict=True)))
         assert ours == Counter(dict(zip(map(str, exact["x"].to_pylist()), exact["n"].to_pylist(), strict=True))), name
+
+
+COUNTED = {
+    **DISTINCT,
+    "DECIMAL(38, 3)": (pa.decimal128(38, 3), ["0", "-0.128", "0.127", "-0.129", "12345678901234567890123456789.5"]),
+    "BIGINT": (pa.int64(), ["-1", "0", "9223372036854775807", "-9223372036854775808"]),
+    "STRING": (pa.string(), [f"repeat('ä{i}', {i})" for i in range(30)]),
+    "BINARY": (pa.binary(), [f"unhex(repeat('F{i % 10}', {i}))" for i in range(70)]),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_value_has_the_counters_that_spark_counts_in(spark: Any, name: str) -> None:
+    """NULL has none."""
+    type, values = COUNTED[name]
+    (first,), (second,) = keys_of_rows([counter_key(RowExpression("x", type, ("x",)))])
+    rows = " UNION ALL ".join(f"SELECT CAST({value} AS {name}) AS x" for value in [*values, "NULL"])
+    table = spark.sql(f"SELECT x, {first.sql} AS a, {second.sql} AS b FROM ({rows})").toArrow()
+    found = [scalar.cast(type) for scalar in table["x"]]
+    expected = [counters_of(scalar) if scalar.is_valid else (None, None) for scalar in found]
+    assert list(zip(table["a"].to_pylist(), table["b"].to_pylist(), strict=True)) == expected
 
 
 def test_quantiles_of_decimals_and_nan(spark: Any) -> None:

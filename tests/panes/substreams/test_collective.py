@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.panes.substreams import CollectiveIndex, collective
+from sash.panes.substreams.collective import Levels
 from tests.panes.substreams.histories import COMPARISONS, KEYS, Update, apply, updates, window
 from tests.support.examples import examples
 
@@ -31,9 +32,9 @@ def check(index: CollectiveIndex, history: list[tuple[int, int, int]], tau: int,
         assert answer == sorted(set(answer))
     p = index.levels.p
     assert {key for key, total in totals.items() if total > v} <= set(above) <= set(totals)
-    assert all(totals[key] > v * (1 - CollectiveIndex.epsilon(p)) for key in above)
+    assert all(totals[key] > v * (1 - Levels(p).epsilon) for key in above)
     assert {key for key, total in totals.items() if total < v} <= set(below) <= set(totals)
-    assert all(totals[key] < v * (1 + CollectiveIndex.excess(p)) for key in below)
+    assert all(totals[key] < v * (1 + Levels(p).excess) for key in below)
     certain, uncertain = index.candidates_above(tau, length, v)
     assert sorted([*certain.tolist(), *uncertain.tolist()]) == above
     assert all(totals[key] > v for key in certain.tolist())

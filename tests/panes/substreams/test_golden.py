@@ -155,7 +155,7 @@ def test_generated_lookups(p: int) -> None:
         )
         assert found == row[f"ci_count_p{p}"]
         assert set(row["exact"]) <= set(found)
-        assert all(counts[name] > v * (1 - CollectiveIndex.epsilon(p)) for name in found)
+        assert all(counts[name] > v * (1 - Levels(p).epsilon) for name in found)
 
 
 def test_levels_p2() -> None:
@@ -166,7 +166,7 @@ def test_levels_p2() -> None:
 
 
 def test_epsilon_by_p() -> None:
-    epsilons = [CollectiveIndex.epsilon(p) for p in inputs("epsilon_by_p")["p"]]
+    epsilons = [Levels(p).epsilon for p in inputs("epsilon_by_p")["p"]]
     assert epsilons == [Fraction(text) for text in expected("epsilon_by_p")["epsilon"]]
 
 
@@ -180,8 +180,8 @@ def test_range_below_v() -> None:
     index = of_tuples({0: list(range(1, m + 1))}, 1)
     window = m - said["stored_position"]
     assert bool(len(index.lookup_below(m, window, v))) is said["returned"]
-    assert window == said["count"] > Fraction(said["v_times_1_plus_epsilon"]) == v * (1 + CollectiveIndex.epsilon(1))
-    assert window < v * (1 + CollectiveIndex.excess(1))
+    assert window == said["count"] > Fraction(said["v_times_1_plus_epsilon"]) == v * (1 + Levels(1).epsilon)
+    assert window < v * (1 + Levels(1).excess)
 
 
 def test_ci_sum() -> None:

@@ -8,22 +8,30 @@ how often each value of their argument occurs: the same partial for all of them.
 from __future__ import annotations
 
 from sash.panes.aggregates.approximate import ApproxCountDistinct, ApproxQuantile, CountMin, ShedBound
-from sash.panes.aggregates.exact import AggregateFunction, Average, Count, Extreme, MergedPartials, Sum, Variance
-from sash.panes.aggregates.holistic import CountDistinct, Holistic, Mode, Quantile, QuantileCont
+from sash.panes.aggregates.exact import STATISTICS, AggregateFunction, Average, Count, Extreme, MergedPartials, Sum
+from sash.panes.aggregates.holistic import CountDistinct, Holistic, Mode, PercentileDisc, Quantile, QuantileCont
 
 AGGREGATES: dict[str, AggregateFunction] = {
     "sum": Sum(),
     "count": Count(),
     "avg": Average(),
     "mean": Average(),
-    "min": Extreme("min"),
-    "max": Extreme("max"),
-    "variance": Variance(),
-    "var_samp": Variance(),
-    "var_pop": Variance(population=True),
-    "stddev": Variance(root=True),
-    "stddev_samp": Variance(root=True),
-    "stddev_pop": Variance(root=True, population=True),
+    "min": Extreme("min", "MIN"),
+    "max": Extreme("max", "MAX"),
+    "bool_and": Extreme("min", "BOOL_AND", "condition"),
+    "bool_or": Extreme("max", "BOOL_OR", "condition"),
+    "any_value": Extreme("min", "ANY_VALUE"),
+    "min_by": Extreme("min", "MIN_BY", of_pairs=True),
+    "max_by": Extreme("max", "MAX_BY", of_pairs=True),
+    "first": Extreme("min", "FIRST", of_pairs=True),
+    "last": Extreme("max", "LAST", of_pairs=True),
+    "bit_and": Extreme("bit_and", "BIT_AND", "whole number"),
+    "bit_or": Extreme("bit_or", "BIT_OR", "whole number"),
+    "bit_xor": Extreme("bit_xor", "BIT_XOR", "whole number"),
+    **STATISTICS,
+    "var_samp": STATISTICS["variance"],
+    "stddev_samp": STATISTICS["stddev"],
+    "regr_count": Count(),
     "approx_count_distinct": ApproxCountDistinct(),
     "approx_count_distinct_lower": ApproxCountDistinct("lower"),
     "approx_count_distinct_upper": ApproxCountDistinct("upper"),
@@ -41,10 +49,11 @@ HOLISTIC: dict[str, Holistic] = {
     "median": QuantileCont(name="MEDIAN"),
     "mode": Mode(),
     "quantile": Quantile(),
+    "percentile_disc": PercentileDisc(),
     "quantile_cont": QuantileCont(),
     "count_min": CountMin(),
     "count_min_lower": CountMin(form="lower"),
     "count_min_upper": CountMin(form="upper"),
 }
 
-__all__ = ["AGGREGATES", "HOLISTIC", "AggregateFunction", "Holistic", "MergedPartials"]
+__all__ = ["AGGREGATES", "HOLISTIC", "AggregateFunction", "CountMin", "Holistic", "MergedPartials"]

@@ -2,7 +2,7 @@
 
 APPROX_COUNT_DISTINCT(x)   from a HyperLogLog sketch per pane
 APPROX_QUANTILE(x, p)      from a KLL sketch per pane: an element of the window, like QUANTILE's
-COUNT_MIN(x, value)        how often a value occurs, from a count-min sketch of the window's item counts
+COUNT_MIN(x, value)        how often a value occurs, from a pane table of counters, a count-min sketch
 SUM, COUNT under SHED      the bounds of an estimate from one tuple in k
 """
 
@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from itertools import pairwise
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +21,11 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from sash.panes.aggregates.exact import Count, MergedPartials, Sum, components, nullable, require_number
+from sash.panes.counters import EPSILON, EXACTLY, ROWS, counters_of
 from sash.panes.items import ItemCounts
 from sash.panes.pane_ring import Column
 from sash.panes.partials import Partial
-from sash.panes.sketches import CountMinSketch, Hll, Kll, names, require_value
+from sash.panes.sketches import Hll, Kll, require_value
 from sash.plan.expressions import RowExpression
 
 
@@ -115,54 +115,46 @@ def _read(sketches: Column, value: Callable[[bytes], T], missing: N) -> list[T |
 
 @dataclass(frozen=True)
 class CountMin:
-    """Never below the true count; above it by more than 0.1% of the window's values in at most one of 100 cases.
-
-    It reads item counts, as holistic aggregates do, because Spark's count-min sketch has a format of its own.
+    """From counters (see `counters`): never below the true count, and above it by more than 0.1% of the window's values
+    in at most one of 100 cases. From the counts of all values, which other aggregates need, it is exact.
     """
 
     value: object = None
     form: str = "estimate"
+    counters: tuple[int, ...] = ()
 
     def bind(self, *parameters: object) -> Self:
         (value,) = parameters
         return replace(self, value=value)
 
+    def by_counters(self, argument: pa.DataType) -> Self:
+        """The aggregate over counters instead of values."""
+        return replace(self, counters=counters_of(_of_type(self.value, argument)))
+
     def result_type(self, argument: pa.DataType | None) -> pa.DataType:
         require_value("COUNT_MIN", argument)
         return pa.int64()
 
-    def estimate(self, items: pa.Array, counts: NDArray[np.int64]) -> tuple[int, int, int]:
-        """The estimate and its bounds, from each item of a window and its count.
-
-        >>> CountMin("b").estimate(pa.array(["a", "b"]), np.array([3, 5]))
-        (5, 5, 5)
-        """
-        sketch = CountMinSketch.of_counts(items, counts)
-        (name,) = names(pa.array([_of_type(self.value, items.type)], items.type))
-        return sketch.estimate(name), *sketch.bounds(name)
-
     def lower_items(self, items: ItemCounts) -> pa.Array:
-        pairs, owners = items.order.valid_pairs
-        values = items.order.values(pairs)
-        bounds = np.searchsorted(owners, np.arange(items.groups + 1))
-        place = {"estimate": 0, "lower": 1, "upper": 2}[self.form]
-        answers = []
-        for window in range(items.windows):
-            counts = items.counts[window][pairs]
-            for first, last in pairwise(bounds.tolist()):
-                answers.append(self.estimate(values.slice(first, last - first), counts[first:last])[place])
-        return pa.array(answers, pa.int64())
+        if not self.counters:
+            return pa.array(items.count_of(_of_type(self.value, items.order.type)).ravel())
+        counts = np.min([items.count_of(pa.scalar(counter, pa.int32())) for counter in self.counters], axis=0)
+        if self.form == "lower":
+            counts = np.maximum(0, counts - (items.totals // ROWS * EPSILON).astype(np.int64))
+        return pa.array(counts.ravel())
 
 
-def _of_type(value: object, type: pa.DataType) -> object:
+def _of_type(value: Any, type: pa.DataType) -> pa.Scalar:
     """A constant of the query as a value of the argument's type."""
     if isinstance(value, Fraction):
-        value = Decimal(value.numerator) / Decimal(value.denominator)
+        value = EXACTLY.divide(Decimal(value.numerator), Decimal(value.denominator))
     if isinstance(value, Decimal | int) and not isinstance(value, bool) and pt.is_floating(type):
-        return float(value)
-    if isinstance(value, Decimal) and pt.is_integer(type) and value == int(value):
-        return int(value)
-    return Decimal(value) if isinstance(value, int) and pt.is_decimal(type) else value
+        value = float(value)
+    elif isinstance(value, Decimal) and pt.is_integer(type) and value == int(value):
+        value = int(value)
+    elif isinstance(value, int) and pt.is_decimal(type):
+        value = Decimal(value)
+    return pa.scalar(value, type)
 
 
 # 99 of 100 values of a normal distribution lie within this many standard deviations.

@@ -3,6 +3,7 @@
 COUNT(DISTINCT x)           the items that occur at least once; NULL is no value
 MODE(x)                     the most frequent item, the least one among equals (Spark leaves that open)
 QUANTILE(x, p)              the item at position max(1, floor(p N)) of the N sorted items (Arasu and Widom 3.3)
+PERCENTILE_DISC(p)          the item at position ceil(p N), counted from either end
 QUANTILE_CONT(x, p), MEDIAN between two neighbours by linear interpolation, as Spark's `percentile` does
 """
 
@@ -14,10 +15,9 @@ from typing import Protocol, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from sash.panes.aggregates.exact import nullable, require_number
+from sash.panes.aggregates.exact import nullable, require_number, require_ordered
 from sash.panes.items import Ints, ItemCounts
 
 
@@ -43,14 +43,6 @@ class ExactHolistic:
     def bind(self, *parameters: object) -> Self:
         assert not parameters
         return self
-
-
-def require_ordered(name: str, argument: pa.DataType | None) -> pa.DataType:
-    if argument is None:
-        raise ValueError(f"{name}(*) has no meaning: {name} needs a column")
-    if pt.is_nested(argument):
-        raise ValueError(f"{name} needs values with an order")
-    return argument
 
 
 class CountDistinct(ExactHolistic):
@@ -96,8 +88,8 @@ class Quantile(ExactHolistic):
         return items.values(items.at(quantile_positions(items.totals, self.p)))
 
 
-def quantile_positions(totals: Ints, p: Fraction) -> Ints:
-    """max(1, floor(p N)) for each N > 0, and 0 for none.
+def quantile_positions(totals: Ints, p: Fraction, least: int = 1) -> Ints:
+    """max(least, floor(p N)) for each N > 0, and 0 for none.
 
     >>> quantile_positions(np.array([10, 10, 1, 0]), Fraction(7, 10)).tolist()
     [7, 7, 1, 0]
@@ -105,7 +97,31 @@ def quantile_positions(totals: Ints, p: Fraction) -> Ints:
     most = int(totals.max(initial=0))
     exact = totals if most * p.numerator < 2**63 else totals.astype(object)
     positions = (exact * p.numerator // p.denominator).astype(np.int64)
-    return np.where(totals > 0, np.maximum(positions, 1), 0)
+    return np.where(totals > 0, np.maximum(positions, least), 0)
+
+
+@dataclass(frozen=True)
+class PercentileDisc(Quantile):
+    """The first value, in ascending or descending order, up to which there are p N values: as SQL defines it."""
+
+    descending: bool = False
+
+    def bind(self, *parameters: object) -> Self:
+        p, descending = parameters
+        assert isinstance(p, Fraction)
+        return type(self)(p, bool(descending))
+
+    def result_type(self, argument: pa.DataType | None) -> pa.DataType:
+        require_number("PERCENTILE_DISC", argument)
+        return pa.float64()
+
+    def lower_items(self, items: ItemCounts) -> pa.Array:
+        # ceil(p N) = N - floor((1 - p) N)
+        before = quantile_positions(items.totals, 1 - self.p, least=0)
+        positions = before + 1 if self.descending else items.totals - before
+        inside = np.clip(positions, 1, np.maximum(items.totals, 1))
+        # A DOUBLE, as Spark has it.
+        return items.values(items.at(np.where(items.totals > 0, inside, 0))).cast(pa.float64(), safe=False)
 
 
 @dataclass(frozen=True)

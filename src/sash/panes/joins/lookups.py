@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sash.panes.accelerator import refusal
 from sash.panes.accumulator import FOLDS, Accumulator
 from sash.panes.intervals.interval import IntervalSynopsis
-from sash.panes.intervals.running_sums import RunningSynopsis
+from sash.panes.intervals.running import RunningSynopsis
 from sash.panes.intervals.synopsis import OPERATIONS, UFUNCS, SharedSynopsis, identity
 from sash.panes.joins.join_synopsis import JoinHistory, Needs
 from sash.panes.joins.pairs import Band, Cells, WindowPair
@@ -118,7 +118,7 @@ class JoinVectors:
     def update(self, first_ages: Numbers, second_ages: Numbers, codes: NDArray[np.integer], values: Component) -> None:
         """Take the results of a pane that has closed, with the ages of their tuples as of its end."""
         self.slide(1)
-        self.insert(*self.band.place(first_ages, second_ages), codes, values)
+        self.insert(first_ages, second_ages, codes, values)
 
     def slide(self, panes: int) -> None:
         """Make every interval this many panes older."""
@@ -127,8 +127,9 @@ class JoinVectors:
         slots = (self.whole.length - 1 - np.arange(panes)) % self.capacity
         self._apart[:, slots] = self._identity
 
-    def insert(self, ages: Numbers, leads: Numbers, codes: NDArray[np.integer], values: Component) -> None:
-        """Insert results into intervals of some ages, with their leads."""
+    def insert(self, first_ages: Numbers, second_ages: Numbers, codes: NDArray[np.integer], values: Component) -> None:
+        """Insert more results, into intervals of any age."""
+        ages, leads = self.band.place(first_ages, second_ages)
         inside = ages < self.capacity
         ages, leads, codes, values = ages[inside], leads[inside], codes[inside], values[inside]
         new = np.full((self.capacity, self.groups), self._identity, dtype=self._dtype)
@@ -274,8 +275,7 @@ class JoinLookups(JoinHistory):
 
     def _begin(self, pane: int) -> None:
         for synopsis in self._synopses.values():
-            if isinstance(synopsis, JoinVectors):
-                synopsis.begin(pane)
+            synopsis.begin(pane)
 
     def _slide(self, panes: int) -> None:
         for synopsis in self._synopses.values():
@@ -284,12 +284,9 @@ class JoinLookups(JoinHistory):
     def _insert(self, ages: NDArray[np.int64], leads: NDArray[np.int64], cells: Cells) -> None:
         assert self._now is not None
         self._make_room()
-        codes = cells.codes.astype(np.int64)
+        first, second, codes = self._now - cells.x, self._now - cells.y, cells.codes.astype(np.int64)
         for slot, synopsis in self._synopses.items():
-            if isinstance(synopsis, JoinVectors):
-                synopsis.insert(ages, leads, codes, cells.columns[slot])
-            else:
-                synopsis.insert(self._now - cells.x, self._now - cells.y, codes, cells.columns[slot])
+            synopsis.insert(first, second, codes, cells.columns[slot])
 
     def _make_room(self) -> None:
         if len(self._keys) > self._room:

@@ -91,6 +91,9 @@ class RunningTable:
         size = self.longest[axis] + 1
         return (self._now + 1 + np.arange(size - 1)) % size
 
+    def begin(self, pane: int) -> None:
+        """Begin before any update: the sums do not depend on the panes' own numbers."""
+
     def grow_groups(self, groups: int) -> None:
         """Hold more groups, which have no results yet."""
         self._sums = np.pad(self._sums, ((0, 0), (0, 0), (0, groups - self.groups)))

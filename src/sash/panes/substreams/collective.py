@@ -250,16 +250,6 @@ class CollectiveIndex:
             return None
         return f"a collective index counts units, and a SUM of {type} is not a whole number of any unit"
 
-    @staticmethod
-    def epsilon(p: int) -> Fraction:
-        """`lookup_above` returns only keys with more than v (1 - epsilon)."""
-        return Levels(p).epsilon
-
-    @staticmethod
-    def excess(p: int) -> Fraction:
-        """`lookup_below` returns only keys with less than v (1 + excess)."""
-        return Levels(p).excess
-
     def __len__(self) -> int:
         """How many codes it knows: one more than the greatest."""
         return self._size

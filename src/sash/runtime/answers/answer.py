@@ -9,17 +9,20 @@ read.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from sash.core.time import Micros, to_datetime
 from sash.panes.answers import PendingTable
 from sash.sql.roles import is_number
+
+if TYPE_CHECKING:
+    from sash.runtime.answers.registered_query import Outward
 
 _set = object.__setattr__
 MOST_ROWS = 20
@@ -28,9 +31,26 @@ _WIDEST = 200
 
 
 class Explanation(str):
-    """The text of EXPLAIN: a string that a notebook shows in lines."""
+    """The text of EXPLAIN: a string that a notebook shows in lines.
+
+    A section has a title, which begins a line, and what follows the title, there and in indented lines.
+
+    >>> Explanation("Plan\\n  Window s\\nSynopsis: basic\\n  its only reader").sections
+    {'plan': '  Window s', 'synopsis': 'basic\\n  its only reader'}
+    """
 
     __slots__ = ()
+
+    @property
+    def sections(self) -> dict[str, str]:
+        """By title, in lower case; sections of one title are joined."""
+        found: dict[str, list[str]] = {}
+        for line in self.splitlines():
+            if not line.startswith(" "):
+                title, _, line = line.partition(": ")
+                section = found.setdefault(title.lower(), [])
+            section.append(line)
+        return {title: "\n".join(lines).strip("\n") for title, lines in found.items()}
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self)}</pre>"
@@ -106,35 +126,6 @@ class Answer:
     table: pa.Table
     rows: int | None = None
 
-    @classmethod
-    def alike(
-        cls,
-        queries: Iterable[str],
-        kinds: Iterable[int],
-        contents: Sequence[tuple[bool, bool, pa.Table | PendingTable | None]],
-        as_of: datetime,
-        rows: int | None,
-    ) -> list[Answer]:
-        """Answers of some queries as of one time: `complete`, `scheduled` and the table are those of a query's kind.
-
-        A pending table is made when somebody looks at it. A query without a table has no answer.
-        """
-        answers, make = [], cls.__new__
-        for query, kind in zip(queries, kinds, strict=True):
-            complete, scheduled, content = contents[kind]
-            if content is None:
-                continue
-            answer = make(cls)
-            # Without `__dict__`, which would be one more object for Python's collector to look at.
-            _set(answer, "query", query)
-            _set(answer, "as_of", as_of)
-            _set(answer, "complete", complete)
-            _set(answer, "scheduled", scheduled)
-            _set(answer, "rows", rows)
-            _set(answer, "content" if isinstance(content, PendingTable) else "table", content)
-            answers.append(answer)
-        return answers
-
     if TYPE_CHECKING:
 
         @property
@@ -162,6 +153,60 @@ class Answer:
 
     def _repr_html_(self) -> str:
         return answer_html(self.query, self.as_of, self.complete, self.table)
+
+
+class Addressees:
+    """The queries that are answered together. Who delivers their answers notes here where these go, as of a state."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.outwards: tuple[int, Sequence[Outward | None]] | None = None
+
+
+class AnswerBatch(NamedTuple):
+    """The answers of queries that are answered together, as of one time: one for each of the addressees."""
+
+    as_of: datetime
+    answers: Sequence[Answer]
+    addressees: Addressees
+
+    @classmethod
+    def alike(
+        cls,
+        addressees: Addressees,
+        kinds: Iterable[int],
+        contents: Sequence[tuple[bool, bool, str, pa.Table | PendingTable | None]],
+        as_of: datetime,
+        rows: int | None,
+    ) -> AnswerBatch:
+        """Each answer has `complete`, `scheduled` and the table of its kind, as an attribute of this name.
+
+        A pending table, the `content`, is made when somebody looks at it. A query without a table has no answer.
+        """
+        answers, make = list[Answer](), Answer.__new__
+        for query, kind in zip(addressees.names, kinds, strict=True):
+            complete, scheduled, attribute, content = contents[kind]
+            if content is None:
+                continue
+            answer = make(Answer)
+            # Without `__dict__`, which would be one more object for Python's collector to look at.
+            _set(answer, "query", query)
+            _set(answer, "as_of", as_of)
+            _set(answer, "complete", complete)
+            _set(answer, "scheduled", scheduled)
+            _set(answer, attribute, content)
+            if rows is not None:
+                _set(answer, "rows", rows)
+            answers.append(answer)
+        return cls(as_of, answers, addressees) if len(answers) == len(addressees.names) else cls.of(as_of, answers)
+
+    @classmethod
+    def of(cls, as_of: datetime, answers: Sequence[Answer]) -> AnswerBatch:
+        return cls(as_of, answers, Addressees([answer.query for answer in answers]))
+
+    def only(self, wanted: Callable[[str], bool]) -> AnswerBatch:
+        """The answers of some queries."""
+        return AnswerBatch.of(self.as_of, [answer for answer in self.answers if wanted(answer.query)])
 
 
 def stamped_table(table: pa.Table, as_of: Micros | None, complete: bool) -> pa.Table:

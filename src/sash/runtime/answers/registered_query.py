@@ -20,10 +20,12 @@ from sash.core.errors import CatalogError, QueryFailedError, SashError
 from sash.core.events import report
 from sash.panes.answers import PendingTable
 from sash.runtime.answers.answer import Answer, query_html
+from sash.runtime.answers.kept_result import KeptResult
 from sash.runtime.answers.mailbox import WAIT, Mailbox, check_policy
 from sash.runtime.answers.outlet import Channel, NotKeptError, Outlet
 from sash.runtime.answers.plot import plot_answers
 from sash.runtime.compiler import as_select
+from sash.sql import complete
 from sash.sql.roles import is_list, key_columns, value_columns
 
 if TYPE_CHECKING:
@@ -96,9 +98,13 @@ class AnswerMemory:
                     self._release(answers.popleft())
                 answers.append(answer)
                 content = answer.content
-                held = holders.get(id(content), 0)
-                holders[id(content)] = held + 1
-                self._used += ANSWER_OVERHEAD + (0 if held else size_of(content))
+                key = id(content)
+                if key in holders:
+                    holders[key] += 1
+                    self._used += ANSWER_OVERHEAD
+                else:
+                    holders[key] = 1
+                    self._used += ANSWER_OVERHEAD + size_of(content)
                 while self._used > self._limit and len(answers) > 1:
                     self._release(answers.popleft())
                     self.forgotten += 1
@@ -126,11 +132,13 @@ def size_of(table: pa.Table | PendingTable) -> int:
 
 
 class Outward:
-    """The destinations of one query's answers: memory, sinks, subscribers."""
+    """The destinations of one query's answers: memory, stored results, sinks, subscribers."""
 
-    def __init__(self, query: str, keep: int, memory: AnswerMemory) -> None:
+    def __init__(self, query: str, keep: int, memory: AnswerMemory, kept: KeptResult | None = None) -> None:
+        """`kept` is where KEEP stores the answers for questions."""
         self._query = query
         self.memory = memory
+        self.kept = kept
         self.answers: deque[Answer] = deque(maxlen=keep)
         self.outlets: list[Outlet] = []
         self.mailboxes: list[Mailbox] = []
@@ -195,21 +203,44 @@ class Outward:
     def close(self) -> None:
         """The query is dropped. Its answers stay with the program that holds it."""
         self.memory.forget(self.answers)
+        self.kept = None
         for outlet in self.outlets:
             outlet.drop()
+
+
+Delivery = tuple[Outward, Answer]
 
 
 class Query:
     """A registered query, as `register` returns it. Safe to use from any thread."""
 
-    def __init__(self, session: Session, query: RegisteredQuery, keep: int, memory: AnswerMemory) -> None:
+    def __init__(
+        self,
+        session: Session,
+        query: RegisteredQuery,
+        keep: int,
+        memory: AnswerMemory,
+        kept: KeptResult | None = None,
+    ) -> None:
         self._session = session
-        self.outward = Outward(query.name, keep, memory)
+        self.outward = Outward(query.name, keep, memory, kept)
         self.name = query.name
+        # OR REPLACE, ALTER, PAUSE and RESUME leave it as it is.
+        self.serial = query.first_serial
+        self.become(query)
+
+    def become(self, query: RegisteredQuery) -> None:
+        """Stand for a registration: the first one, or one that has taken its place."""
         self.text = query.text
-        self.serial = query.serial
+        self.comment = query.comment
         self.is_continuous = query.is_continuous
+        self.is_paused = query.paused
         self.failure: SashError | None = None
+
+    @property
+    def cql(self) -> str:
+        """The text with what it leaves to Sash: the windows of streams without one, and of other systems' calls."""
+        return complete(as_select(self.text), self._session.catalog).cql
 
     @property
     def answered(self) -> int:
@@ -269,7 +300,7 @@ class Query:
         """The remembered answers, or changes, as a Spark DataFrame with a column `as_of`."""
         from sash.spark.sinks import to_frame
 
-        answers = self.answers()
+        answers = self._alike()
         if not answers:
             raise SashError(f"query '{self.name}' has no answer yet")
         return to_frame(self._session.spark, answers)
@@ -321,14 +352,32 @@ class Query:
 
     def drop(self) -> None:
         """Unregister the query. It disappears at the next micro-batch; its answers so far stay readable here."""
-        if not self._is_registered:
-            raise CatalogError(f"query '{self.name}' has been dropped already")
+        self._check_registered()
         self._session.drop_query(self.name)
+
+    def pause(self) -> None:
+        """Give no answers until `resume`. What the query reads stays stored: the next answer is complete."""
+        self._check_registered()
+        self._session.pause_query(self.name)
+
+    def resume(self) -> None:
+        """Give answers again, from the next micro-batch on."""
+        self._check_registered()
+        self._session.resume_query(self.name)
+
+    def _alike(self) -> list[Answer]:
+        """The answers with the columns of the newest one: a query that was replaced may have had others."""
+        answers = self.answers()
+        return [answer for answer in answers if answer.table.schema.equals(answers[-1].table.schema)]
 
     def _recall(self) -> None:
         """After a restart, load the answers since the last snapshot when somebody asks for them."""
         if self.is_continuous and self._is_registered:
             self._session.continuous.recall(self)
+
+    def _check_registered(self) -> None:
+        if not self._is_registered:
+            raise CatalogError(f"query '{self.name}' has been dropped already")
 
     @property
     def _is_registered(self) -> bool:
@@ -339,7 +388,7 @@ class Query:
 
         `column`: the number to draw, by default the first; `ax`: where, by default on axes of its own.
         """
-        answers = self.answers()
+        answers = self._alike()
         if answers and "_sign" in answers[-1].table.schema.names:
             raise SashError(f"the answers of query '{self.name}' are changes: give it a SLIDE to plot it over time")
         return plot_answers(self.name, self.is_list, answers, *self.columns(), column, ax)
@@ -353,10 +402,9 @@ class Query:
 
     @property
     def _state(self) -> str:
-        return f"failed: {self.failure}" if self.failure else f"{self.answered} answers"
-
-
-Delivery = tuple[Query, Answer]
+        if self.failure:
+            return f"failed: {self.failure}"
+        return f"{self.answered} answers{', paused' * self.is_paused}"
 
 
 # The channels with answers of plans that wait for the end of the current thread's micro-batch.
@@ -386,11 +434,10 @@ def deliver(told: Sequence[Delivery], *, by_plan: bool = False, again: bool = Fa
     plans of its micro-batch have answered, so answers that are to be written with theirs are stored first. An answer
     that can be neither written nor stored raises an error: the commit would promise it to the sink.
     """
-    outwards = [(query.outward, answer) for query, answer in told]
-    remember(outwards)
+    remember(told)
     if again:
         return
-    added = [(outlet, answer) for outward, answer in outwards for outlet in outward.outlets]
+    added = [(outlet, answer) for outward, answer in told if outward.outlets for outlet in outward.outlets]
     for outlet, answer in added:
         outlet.add(answer)
     held, now = _HELD.get() if by_plan else None, dict[Channel, None]()
@@ -402,15 +449,18 @@ def deliver(told: Sequence[Delivery], *, by_plan: bool = False, again: bool = Fa
             outlet.store()
             held[outlet.channel] = None
     _write(now)
-    for outward, answer in outwards:
+    for outward, answer in told:
         if outward.subscribers:
             outward.tell(answer)
 
 
-def remember(told: Sequence[tuple[Outward, Answer]]) -> None:
-    """Keep answers in the memory of their session."""
+def remember(told: Sequence[Delivery]) -> None:
+    """Keep answers in the memory of their session, and where questions find them."""
     if told:
         told[0][0].memory.add(told)
+    for outward, answer in told:
+        if outward.kept is not None:
+            outward.kept.take(answer)
 
 
 def fail_query(name: str, query: Query | None, why: str, *, reported: bool) -> None:

@@ -31,16 +31,18 @@ from sash.panes.row_folds import RowFold
 from sash.runtime.answers.answer import stamped_table
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.stored.stored_indexes import IndexGoneError
-from sash.runtime.stored.stored_window import KeptWindow
+from sash.runtime.stored.stored_window import StoredWindow
 
 
-def answer_in_process(query: CompiledQuery, kept: KeptWindow, index: StoredIndex | None = None) -> pa.Table:
+def answer_in_process(query: CompiledQuery, kept: StoredWindow, index: StoredIndex | None = None) -> pa.Table:
     """The answer; `rows_behind` must have found nothing that takes Spark."""
     table, as_of = answer_folded(query, kept, index)
     return stamped_table(table, as_of, kept.is_complete(query.windows[0].reach, as_of))
 
 
-def answer_folded(query: CompiledQuery, kept: KeptWindow, index: StoredIndex | None = None) -> tuple[pa.Table, Micros]:
+def answer_folded(
+    query: CompiledQuery, kept: StoredWindow, index: StoredIndex | None = None
+) -> tuple[pa.Table, Micros]:
     """The answer, and its time."""
     (finisher,) = query.finishers
     folding = _Folding(finisher, kept.stream.schema)
@@ -48,7 +50,7 @@ def answer_folded(query: CompiledQuery, kept: KeptWindow, index: StoredIndex | N
     if as_of is None:
         as_of = kept.fold(query.windows[0].reach, folding)
     try:
-        return query.compose([folding.answer()]), as_of
+        return query.compose([folding.answer(as_of)]), as_of
     except QueryFailedError:
         raise
     except FAILURES as error:
@@ -76,7 +78,7 @@ class _Folding:
         for fold in self._folds:
             fold.take_back(rows)
 
-    def count(self, kept: KeptWindow, index: StoredIndex) -> Micros | None:
+    def count(self, kept: StoredWindow, index: StoredIndex) -> Micros | None:
         """Take the counts of an index; the result is their time. None: the index was dropped, or is still empty."""
         kept.check_begun()
         if (indexes := kept.indexes) is None:
@@ -89,6 +91,6 @@ class _Folding:
         fold.add_counts(values, counts)
         return as_of
 
-    def answer(self) -> pa.Table:
+    def answer(self, as_of: Micros) -> pa.Table:
         pairs = zip(self._finisher.readers, self._folds, strict=True)
-        return self._finisher.finish([reader.read([fold.view()], {}) for reader, fold in pairs])
+        return self._finisher.finish([reader.read([fold.view()], {}) for reader, fold in pairs], as_of)

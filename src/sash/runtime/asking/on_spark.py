@@ -1,4 +1,4 @@
-"""The executor on Spark: any question over stored windows (KEEP), tables and archives, as of one time.
+"""The executor on Spark: any question over stored windows (KEEP), tables, archives and queries' results.
 
     aggregates of one window   the same pass, synopses and finishers as a registered query has, over the stored rows
     everything else            Spark SQL over views of the rows (sql/binding/stored.py says what may go there)
@@ -26,6 +26,7 @@ from sash.core.time import Micros
 from sash.panes.pane_rows import BatchFacts
 from sash.plan.expressions import quoted
 from sash.runtime.answers.answer import stamped_table
+from sash.runtime.asking.query_results import QueryResults
 from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.stream_runtime import StreamRuntime
@@ -43,7 +44,7 @@ from sash.runtime.stored.stored_access import (
     without_places,
 )
 from sash.runtime.stored.stored_indexes import MOST_TEXT, TIME
-from sash.runtime.stored.stored_window import KeptWindow, StoredRows
+from sash.runtime.stored.stored_window import StoredRows, StoredWindow
 from sash.runtime.streams.running_stream import RunningStream
 from sash.sharing.groups import PaneTable
 from sash.spark.answer_frames import frame_of
@@ -66,9 +67,10 @@ MOST_ROWS: ContextVar[int | None] = ContextVar("sash_most_rows", default=None)
 class QuestionsOnSpark:
     """`feed_of` gives an archive by name."""
 
-    def __init__(self, shared: SessionParts, feed_of: Callable[[str], ArchiveFeed]) -> None:
+    def __init__(self, shared: SessionParts, feed_of: Callable[[str], ArchiveFeed], results: QueryResults) -> None:
         self._shared = shared
         self.feed_of = feed_of
+        self._results = results
 
     def answer_aggregate(self, query: CompiledQuery, running: RunningStream) -> pa.Table:
         """An aggregate over one window, or a composition of such."""
@@ -76,7 +78,7 @@ class QuestionsOnSpark:
             return _from_pass(query, running, self._shared.settings, beside)
 
     def answer_select(self, question: StoredQuestion, streams: Mapping[str, RunningStream]) -> pa.Table:
-        """Any other SELECT. Of several streams and archives, the answer is as of the least of their times."""
+        """Any other SELECT. Of several streams, archives and queries, the answer is as of the least of their times."""
         kept = {view: _kept(running) for view, running in streams.items()}
         with ExitStack() as held:
             spark = held.enter_context(asking(self._shared.spark))
@@ -87,6 +89,10 @@ class QuestionsOnSpark:
             times = [] if as_of is None else [as_of]
             for view, reading in question.archives.items():
                 frames[view], time = self._archived(reading, spark, held)
+                times += [] if time is None else [time]
+            for view, result in question.results.items():
+                rows, time, whole = self._results.read(result)
+                frames[view], complete = frame(spark, rows), complete and whole
                 times += [] if time is None else [time]
             held.enter_context(_views(spark, frames))
             try:
@@ -107,13 +113,13 @@ class QuestionsOnSpark:
         return frame(spark, rows), now
 
 
-def _kept(running: RunningStream) -> KeptWindow:
+def _kept(running: RunningStream) -> StoredWindow:
     assert running.kept is not None
     return running.kept
 
 
 @contextmanager
-def _reading(windows: Iterable[KeptWindow]) -> Iterator[None]:
+def _reading(windows: Iterable[StoredWindow]) -> Iterator[None]:
     """Inside, the rows that some windows store now can be read."""
     with ExitStack() as stack:
         for kept in {id(kept): kept for kept in windows}.values():
@@ -158,7 +164,7 @@ def _from_pass(query: CompiledQuery, running: RunningStream, settings: Settings,
 
 
 def _window_frames(
-    question: StoredQuestion, kept: Mapping[str, KeptWindow], spark: SparkSession
+    question: StoredQuestion, kept: Mapping[str, StoredWindow], spark: SparkSession
 ) -> tuple[dict[str, DataFrame], Micros | None, bool]:
     """The windows by view, their time, and whether each is complete."""
     stored = read_question(question, kept)
@@ -206,7 +212,7 @@ def frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     return frame_of(spark, rows, ", ".join(f"{quoted(field.name)} {type_name(field.type)}" for field in rows.schema))
 
 
-def _source(spark: SparkSession, kept: KeptWindow) -> FramesOfMemory | FramesOfFiles:
+def _source(spark: SparkSession, kept: StoredWindow) -> FramesOfMemory | FramesOfFiles:
     """The stored rows of a stream, as DataFrames."""
     return FramesOfMemory(spark) if kept.files is None else FramesOfFiles(spark, kept.stream, kept.files)
 

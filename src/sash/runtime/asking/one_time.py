@@ -1,7 +1,9 @@
 """What a session answers about itself and its windows: one-time SELECTs and EXPLAIN.
 
-    SELECT ── compiler ──► question ── route ──► panes (periodic/onetime.py), if they have all of the window
-                                                 stored rows: in_process.py or on_spark.py
+    SELECT ── question_of (route.py, compiler.py) ──► question, answered by
+        panes (periodic/onetime.py), if they have all of the window, or nothing is behind them
+        stored rows: in_process.py or on_spark.py
+        results of registered queries: query_results.py, then on_spark.py
 
 `asked` holds how much a question matters, for how long it may take, how much of its answer is wanted. The executors
 look these things up where they matter; the layers between do not pass them on.
@@ -9,37 +11,39 @@ look these things up where they matter; the layers between do not pass them on.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from sash.catalog import Stream
+from sash.catalog import RegisteredQuery, Stream
 from sash.core.errors import QueryFailedError, QuestionStoppedError, SashError
-from sash.core.stopping import QUESTION, Cancellation, check_question
+from sash.core.stopping import QUESTION, Cancellation
+from sash.core.time import format_duration
 from sash.isolation import Isolation
-from sash.plan.continuous import Node
-from sash.runtime.answers.answer import Answer, Explanation
+from sash.plan.continuous import streams_of
+from sash.runtime.answers.answer import Explanation
 from sash.runtime.asking.in_process import answer_in_process
 from sash.runtime.asking.on_spark import MOST_ROWS, QuestionsOnSpark
+from sash.runtime.asking.query_results import QueryResults
 from sash.runtime.commands.query_commands import QueryCommands
 from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import CompiledQuery, compile_panes
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.explaining import explain as explaining
 from sash.runtime.explaining.explain_continuous import explain_continuous, explain_select
-from sash.runtime.explaining.explain_stored import explain_rows
-from sash.runtime.periodic.onetime import PaneLookup, look_up, stamped
-from sash.runtime.route import RowsBehind, decide_select, question_of, route, rows_behind
-from sash.runtime.stored.stored_indexes import KeptIndexes
+from sash.runtime.explaining.explain_stored import explain_rows, what_is_kept
+from sash.runtime.periodic.onetime import answer_now, offered, stamped
+from sash.runtime.route import RouteDecision, RowsBehind, decide_select, question_of, route, rows_behind
+from sash.runtime.stored.stored_indexes import StoredIndexes
 from sash.runtime.stored.stored_window import PRIORITY
 from sash.runtime.streams.running_stream import RunningStream
 from sash.sql import (
-    BoundQuery,
     Explain,
     RegisterQuery,
     Select,
@@ -92,10 +96,6 @@ def _cut(table: pa.Table, most: int | None) -> pa.Table:
     return table.slice(0, most).replace_schema_metadata({**(table.schema.metadata or {}), "truncated": "true"})
 
 
-# Seconds until it is looked again whether the groups that a question reads are all as of one time.
-_AGAIN = 0.001
-
-
 class Questions:
     """Answers and explains; nothing here changes anything."""
 
@@ -106,12 +106,14 @@ class Questions:
         continuous: ContinuousQueries,
         isolation: Isolation,
         on_spark: QuestionsOnSpark,
+        results: QueryResults,
     ) -> None:
         self._shared = shared
         self._queries = queries
         self._continuous = continuous
         self._isolation = isolation
         self._on_spark = on_spark
+        self._results = results
 
     def ask(self, select: Select) -> pa.Table:
         """A one-time query: from panes that cover it, else from the stored rows, else refused."""
@@ -127,12 +129,13 @@ class Questions:
 
     def _rows_behind(self, question: CompiledQuery) -> RowsBehind:
         stream = self._shared.catalog.stream(question.stream)
-        indexes = [index for index in self._shared.catalog.indexes if index.stream == stream.name]
+        every = self._shared.catalog.indexes
+        indexes = [index for index in every if index.query is None and index.stream == stream.name]
         return rows_behind(question, stream, indexes)
 
     def _ask_of_window(self, question: CompiledQuery, running: RunningStream, way: RowsBehind) -> pa.Table:
         try:
-            answer = self._from_synopsis(question, running)
+            answer = answer_now(question, running.runtime, self._isolation)
             if way.refusal is not None or answer.complete:
                 return stamped(answer)
         except (QueryFailedError, QuestionStoppedError):
@@ -146,61 +149,65 @@ class Questions:
         assert running.kept is not None
         return answer_in_process(question, running.kept, way.index)
 
-    def _from_synopsis(self, compiled: CompiledQuery, running: RunningStream) -> Answer:
-        """The answer from panes, which are taken between two executions, when all of them are as of one time."""
-        runtime = running.runtime
-
-        def take() -> PaneLookup | None:
-            return None if runtime.is_between(compiled) else look_up(compiled, runtime)
-
-        while (answer := self._isolation.taking(take)) is None:
-            # The thread that moves the groups on needs the processor.
-            time.sleep(_AGAIN)
-            check_question()
-        return answer
-
     def explain(self, statement: Statement) -> Explanation:
         """Without SLIDE a SELECT is a question when it is asked, and a continuous query when it is registered."""
-        return Explanation(self._explained(statement))
+        return Explanation("\n".join([*self._read_as(statement), self._explained(statement)]))
+
+    def _read_as(self, statement: Statement) -> Iterator[str]:
+        if isinstance(statement, RegisterQuery | Explain | SelectStatement):
+            with self._shared.lock:
+                yield from explaining.read_as(statement.select, self._shared.catalog)
 
     def _explained(self, statement: Statement) -> str:
         match statement:
-            case RegisterQuery(name=name, select=select, synopsis=synopsis):
-                with self._shared.lock:
-                    bound = bind(select, self._shared.catalog)
-                routed = route(bound, self._queries.execution)
-                if routed.changes is not None:
-                    return self._explain_continuous(routed.changes)
-                return self._explain_registered(bound, name, synopsis)
+            case RegisterQuery():
+                return self.explain_query(statement)
             case Explain(select=select) | SelectStatement(select=select):
                 with self._shared.lock:
-                    decision = decide_select(select, self._shared.catalog)
+                    decision = decide_select(select, self._shared.catalog, self._queries.execution)
                 answer = None if decision.answer is None else self._explain_answer(decision.answer)
                 return explain_select(decision, answer, self._explain_continuous)
         raise SashError("EXPLAIN takes a SELECT")
 
+    def explain_query(self, statement: RegisterQuery) -> Explanation:
+        """What is registered already is explained as it is, whatever SET EXECUTION says now."""
+        with self._shared.lock:
+            bound = bind(statement.select, self._shared.catalog)
+            known = self._registered_as(statement)
+            name = "" if self._shared.catalog.has_query(statement.name) else statement.name
+        routed = route(bound, self._queries.execution if known is None else known.execution)
+        lifetime = statement.lifetime
+        if routed.changes is not None:
+            explained = self._explain_continuous(routed)
+        else:
+            compiled = compile_panes(bound, name, synopsis=statement.synopsis)
+            explained = self._explain_answers(compiled, None if known is None else known.serial)
+        end = "" if lifetime is None else f"\nLifetime: it ends {format_duration(lifetime)} after it begins"
+        if statement.keep is not None:
+            kept = what_is_kept(routed.kept, statement.keep)
+            end += f"\nKeep: {kept} are stored in memory, for questions FROM {statement.name}"
+        return Explanation(explained + end)
+
     def _explain_answer(self, question: CompiledQuery | StoredQuestion) -> str:
         if isinstance(question, StoredQuestion):
-            return explain_rows(question, self._indexes_of, self._on_spark.feed_of)
+            return explain_rows(question, self._indexes_of, self._on_spark.feed_of, self._results.access)
         return self._explain_answers(question)
 
-    def _indexes_of(self, stream: Stream) -> KeptIndexes | None:
+    def _indexes_of(self, stream: Stream) -> StoredIndexes | None:
         kept = self._shared.running(stream.name).kept
         return None if kept is None else kept.indexes
 
-    def _explain_continuous(self, plan: Node) -> str:
+    def _explain_continuous(self, routed: RouteDecision) -> str:
         with self._shared.lock:
-            return explain_continuous(self._continuous.decide(plan, self._queries.execution))
+            streams = map(self._shared.catalog.stream, streams_of(routed.written))
+            return explain_continuous(self._continuous.decide(routed), streams)
 
-    def _explain_registered(self, bound: BoundQuery, name: str, synopsis: str | None) -> str:
-        """A query that is registered by a name and a text as it is, any other one as it would be."""
-        with self._shared.lock:
-            catalog = self._shared.catalog
-            known = catalog.query(name) if catalog.has_query(name) else None
-        compiled = compile_panes(bound, "" if known else name, synopsis=synopsis)
-        is_known = known is not None and (known.text, known.synopsis) == (bound.select.text, synopsis)
-        serial = known.serial if known is not None and is_known else None
-        return self._explain_answers(compiled, serial)
+    def _registered_as(self, statement: RegisterQuery) -> RegisteredQuery | None:
+        """The query that is registered by this name and text."""
+        catalog = self._shared.catalog
+        known = catalog.query(statement.name) if catalog.has_query(statement.name) else None
+        same = known is not None and (known.text, known.synopsis) == (statement.select.text, statement.synopsis)
+        return known if same else None
 
     def _explain_answers(self, compiled: CompiledQuery, serial: int | None = None) -> str:
         """`serial` is that of the registered query that this is."""
@@ -209,7 +216,11 @@ class Questions:
             way = self._rows_behind(compiled) if compiled.slide is None else None
         handles, registered = dict(self._shared.handles), self._queries.at(compiled.stream)
         neighbours = [query for query in registered if query.name in handles and handles[query.name].failure is None]
-        compiled = next((query for query in neighbours if query.serial == serial), compiled)
+        compiled = next((query for query in neighbours if query.serial == serial), compiled.beside(lambda: neighbours))
+        if compiled.paused:
+            # As it will run.
+            compiled = replace(compiled, paused=False)
         # Without the session's lock: micro-batches slide under the one of the windows, and may then want the other.
         trial = explaining.tried(runtime, neighbours, compiled, self._isolation.read())
-        return explaining.explain(compiled, trial, way)
+        offer = self._isolation.reading(partial(offered, compiled, trial)) if compiled.slide is None else None
+        return explaining.explain(compiled, trial, way, offer)

@@ -17,12 +17,12 @@ import pyarrow.types as pt
 from sash.archive import Archive
 from sash.archive.archive import OWN, remove_archive
 from sash.archive.manifest import MANIFEST
-from sash.catalog import Catalog, DeclaredArchive, RegisteredQuery, Stream
-from sash.core.changes import INSTANT, UpdatePattern
+from sash.catalog import Catalog, DeclaredArchive, KeptForm, RegisteredQuery, Stream
+from sash.core.changes import UpdatePattern, with_instants
 from sash.core.errors import ArchiveError, CatalogError, CqlError, NotSupportedError, nearest
 from sash.core.events import report
 from sash.core.time import format_duration
-from sash.plan.continuous import NT, Node, sampling_of, windows
+from sash.plan.continuous import NT, Node, windows
 from sash.runtime.answers.answer import Answer
 from sash.runtime.answers.outlet import Outlet
 from sash.runtime.answers.registered_query import Query
@@ -31,6 +31,7 @@ from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import compile_query
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.records.catalog_history import archive_change
+from sash.runtime.route import kept_form
 from sash.runtime.stored.archive_feed import ArchiveFeed
 from sash.sql import AlterArchive, CreateArchive, Partitioning
 from sash.sql.reading.cursor import Name
@@ -39,8 +40,6 @@ from sash.sql.types import spark_name
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The column with the time of the row's answer.
-AS_OF = "as_of"
 # The plan of a continuous query.
 PlanOf = Callable[[RegisteredQuery], Node]
 
@@ -67,17 +66,8 @@ def declared_archive(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf
         None if statement.directory is None else str(Path(statement.directory).absolute()),
         column,
         of_changes,
-        None if _is_stream(source, catalog) else catalog.query(source).serial,
+        None if catalog.has_stream(source) else catalog.query(source).first_serial,
     )
-
-
-def _with_time(answers: pa.Schema) -> pa.Schema:
-    """Add the time of the answer as a column, unless the answers have such a column themselves."""
-    return answers if AS_OF in answers.names else answers.append(pa.field(AS_OF, INSTANT))
-
-
-def _is_stream(name: str, catalog: Catalog) -> bool:
-    return any(stream.name.lower() == name.lower() for stream in catalog.streams)
 
 
 def _column(schema: pa.Schema, name: Name, script: str) -> str:
@@ -90,7 +80,7 @@ def _column(schema: pa.Schema, name: Name, script: str) -> str:
 def _schema(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf) -> tuple[pa.Schema, bool]:
     """The columns of the stream or query that the archive is made from, and whether these are a query's changes."""
     source, script, named = statement.source, statement.script, statement.source.text.lower()
-    if _is_stream(named, catalog):
+    if catalog.has_stream(named):
         return catalog.stream(named).schema, False
     if not catalog.has_query(named):
         known = [*(each.name for each in catalog.streams), *(each.name for each in catalog.queries)]
@@ -99,11 +89,11 @@ def _schema(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf) -> tupl
         reason = "results of a query have lifetimes of their own, or all the same one: LIFETIME UP TO .."
         raise CqlError(reason, script, statement.lifetime_column.span)
     query = catalog.query(named)
-    if not query.is_continuous:
-        return _with_time(compile_query(query, catalog).query.schema), False
-    plan = plan_of(query)
-    if sampling_of(plan) is not None:
-        return _with_time(plan.schema), False
+    plan = plan_of(query) if query.is_continuous else None
+    form = kept_form(plan)
+    if plan is None or form is KeptForm.ANSWERS:
+        schema = compile_query(query, catalog).query.schema if plan is None else plan.schema
+        return with_instants(schema, *form.times), False
     _check_plan(plan, query.name, query.execution == NT, statement)
     return plan.schema, True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +11,22 @@ import pyarrow as pa
 
 from sash.catalog import ARRIVAL, CLUSTER, MEMORY, Catalog, RegisteredQuery, Stream, one_in
 from sash.core.errors import CatalogError, CheckpointError, CqlError, SashError, nearest
-from sash.core.time import format_duration
+from sash.core.time import Micros, format_duration
 from sash.expr.row_predicates import row_predicate
 from sash.plan.continuous import EXECUTIONS
+from sash.plan.punctuations import can_be_promised
 from sash.runtime.compiler import compile_query
-from sash.sql import CreateStream
+from sash.sql import (
+    CreateArchive,
+    CreateIndex,
+    CreateStream,
+    CreateTable,
+    Drop,
+    DropIndex,
+    RegisterQuery,
+    Select,
+    Statement,
+)
 
 _CLAUSES = (
     "delay",
@@ -35,6 +47,8 @@ _CLAUSES = (
 _RESERVED = re.compile(
     r"_(t|n|shed|arrival|epoch|bad|lane|leaf|bucket|pane|rows|latest|mask|name|corrupt_record|[kxa]\d+)"
 )
+# The columns of stored results (answers/kept_result.py).
+_RESERVED_IN_RESULTS = re.compile(r"_(ts|exp|sign|id\d+)")
 _MUST_MATCH = (
     "timestamp",
     "implicit",
@@ -52,10 +66,66 @@ _MUST_MATCH = (
 )
 
 
+# What the user has written of a query.
+_WRITTEN = ("text", "priority", "lifetime", "synopsis", "comment", "keep")
+
+
 def check_name(what: str, name: str) -> None:
     """Check a name. Names become names of files and columns: letters, digits, underscores, dots and hyphens."""
     if not re.fullmatch(r"[A-Za-z_][\w.-]*", name):
         raise CatalogError(f"'{name}' is no name for a {what}: take letters, digits, _ . and -, a letter or _ first")
+
+
+def check_kept(select: Select, keep: Micros, columns: Sequence[str]) -> None:
+    """Check that KEEP can store answers with these columns: beside them are the times of the rows."""
+    if keep <= 0:
+        raise SashError(f"keep is more than zero, not {format_duration(keep)}")
+    if taken := [name for name in columns if _RESERVED_IN_RESULTS.fullmatch(name.lower())]:
+        reason = f"column '{taken[0]}' of its answers has a name that KEEP uses itself: rename it by AS"
+        raise CqlError(reason, select.script, select.word)
+
+
+def is_needless(statement: Statement, catalog: Catalog) -> bool:
+    """Whether IF EXISTS or IF NOT EXISTS leaves a statement nothing to do."""
+    match statement:
+        case Drop(kind=kind, name=name, if_exists=True):
+            return not catalog.has(kind, name)
+        case CreateStream(name=name, if_not_exists=True):
+            return catalog.has_stream(name)
+        case CreateTable(name=name, if_not_exists=True):
+            return catalog.has_table(name)
+        case RegisterQuery(name=name, if_not_exists=True):
+            return catalog.has_query(name)
+        case CreateArchive(name=found, if_not_exists=True):
+            return catalog.has_archive(found.text)
+        case CreateIndex(if_not_exists=True):
+            return _has_index(statement, catalog)
+        case DropIndex(if_exists=True):
+            return not _has_index(statement, catalog)
+    return False
+
+
+def _has_index(statement: CreateIndex | DropIndex, catalog: Catalog) -> bool:
+    """Whether there is an index of a column, of any kind if the statement says none."""
+    wanted = (statement.stream.text.lower(), statement.column.text.lower())
+    same = [each.kind for each in catalog.indexes if (each.stream.lower(), each.column.lower()) == wanted]
+    return bool(same) if statement.kind is None else statement.kind in same
+
+
+def promised_value(stream: Stream, column: str, value: object) -> tuple[str, pa.Array]:
+    """The column of a punctuation, and its value as an array."""
+    field = stream.column(column)
+    if field is None:
+        raise CatalogError(f"stream '{stream.name}' has no column '{column}'{nearest(column, stream.schema.names)}")
+    if not can_be_promised(field.type):
+        raise SashError(
+            f"column '{field.name}' is {field.type}: punctuate() takes columns whose values are the same or not, of "
+            "whole numbers, decimals, texts, dates and times"
+        )
+    try:
+        return field.name, pa.array([value], field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise SashError(f"{value!r} is no value of column '{field.name}', which is {field.type}: {error}") from None
 
 
 def shedding(part: float) -> int:
@@ -165,21 +235,26 @@ def _differences(here: pa.Schema, there: pa.Schema) -> list[str]:
     return found or [f"their order is {', '.join(here.names)} here and {', '.join(there.names)} there"]
 
 
+def is_same_query(query: RegisteredQuery, known: RegisteredQuery) -> bool:
+    """Whether two queries are written alike, whatever Sash has chosen for them."""
+    return all(getattr(query, name) == getattr(known, name) for name in _WRITTEN)
+
+
 def check_same_query(query: RegisteredQuery, known: RegisteredQuery) -> None:
     """Check that a query that a program registers again is the checkpoint's; the error says what differs."""
-    for name in ("text", "priority", "lifetime", "synopsis", "execution"):
+    for name in (*_WRITTEN, "execution"):
         ours, theirs = (_shown(name, getattr(each, name)) for each in (query, known))
         if ours != theirs:
             raise CatalogError(
                 f"a query named '{known.name}' is registered already, by the checkpoint: its {name} is {theirs} there "
-                f"and {ours} here; register it as it was, or DROP QUERY {known.name} first, or choose another name"
+                f"and {ours} here; register it as it was, or REGISTER OR REPLACE it, or choose another name"
             )
 
 
 def _shown(name: str, value: Any) -> str:
-    if value is None:
+    if value is None or value == "":
         return "none"
-    return format_duration(value) if name == "lifetime" else str(value)
+    return format_duration(value) if name in ("lifetime", "keep") else str(value)
 
 
 def _place(stream: Stream) -> str:

@@ -48,9 +48,12 @@ class SessionParts:
         return self.streams[self.catalog.stream(stream).name.lower()]
 
     def handle(self, name: str, serial: int | None) -> Query | None:
-        """The handle of a registration while it is registered; a later query of the same name has another handle."""
+        """The handle of a registration while it is registered, or replaced by one that has the handle now.
+
+        A query that is registered after a DROP has another handle.
+        """
         found = self.handles.get(name)
-        return found if found is not None and found.serial == serial else None
+        return found if found is not None and serial is not None and found.serial <= serial else None
 
     @property
     def spark(self) -> SparkSession:

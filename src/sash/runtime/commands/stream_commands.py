@@ -13,10 +13,11 @@ from sash.catalog import CLUSTER, Stream
 from sash.core.clock import Clock
 from sash.core.errors import CatalogError, CheckpointError, SashError
 from sash.isolation import Isolation
+from sash.runtime.answers.kept_result import KeptResults
 from sash.runtime.commands.archive_commands import ArchiveCommands
 from sash.runtime.commands.declare import check_name, check_same, checked, declared_stream
 from sash.runtime.commands.index_commands import IndexCommands
-from sash.runtime.commands.query_commands import MissingAggregateError, QueryCommands
+from sash.runtime.commands.query_commands import MissingAggregateError, QueryCommands, is_periodic
 from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.continuous.plans import Plans, StreamPlans
 from sash.runtime.periodic.cluster_tables import ClusterDirectories
@@ -25,6 +26,7 @@ from sash.runtime.spark_pass import SparkPipeline, StreamSource
 from sash.runtime.streams.pane_runtime import PaneRuntime, StreamStorage
 from sash.runtime.streams.runner import Runner
 from sash.runtime.streams.running_stream import RunningStream
+from sash.spark.placement import PlaceChoice
 from sash.sql import CreateStream
 from sash.storage.window_files import WindowFiles
 
@@ -43,18 +45,20 @@ class StreamMaker:
     def make(self, stream: Stream, pipeline: SparkPipeline) -> RunningStream:
         checkpoint, local = self.shared.checkpoint, pipeline.is_local
         log = None if checkpoint is None else checkpoint.log(stream)
+        results = KeptResults(self.shared.handles, partial(is_periodic, stream.name))
         panes = PaneRuntime(
             StreamSource(stream, pipeline),
             self.shared.settings,
             self.isolation,
             self.queries.periodic_of(stream.name),
             self.queries,
-            StreamStorage(log, self._files_for(stream, local), self._panes_for(stream, local)),
+            StreamStorage(log, self._files_for(stream, local), self._panes_for(stream, local), results),
             self.clock,
             self.shared.tables,
         )
         panes.input.is_wanted = self.runner.max_lag is not None
-        plans = StreamPlans(self.plans, stream.name, self.queries.continuous_of(stream.name))
+        placement = PlaceChoice(self.shared.settings.executor_rows, is_local=local)
+        plans = StreamPlans(self.plans, stream.name, self.queries.continuous_of(stream.name), placement)
         return RunningStream(panes, self.clock, plans)
 
     def _files_for(self, stream: Stream, local: bool) -> WindowFiles | None:

@@ -305,6 +305,11 @@ class JoinGroup:
                 yield JoinAnswer(each.name, end, table, each.query.reaches, scheduled)
             each.is_awake = not (each.empty.rests and view.is_empty)
 
+    def wake(self) -> None:
+        """Nobody was told of the answers so far: the next one counts as the first, even if it is empty."""
+        for each in self._asked.values():
+            each.empty, each.is_awake = EmptyOnce(), each.name not in self.failed
+
     # -- for its timeline ------------------------------------------------------------------------------
 
     label, by_rows = "join", False

@@ -23,7 +23,7 @@ from sash.panes.readings import TableName
 from sash.plan.rewrites import optimise
 from sash.plan.shared_joins import JoinedAggregate, shared_rows
 from sash.sharing.choose_join import AskedPair, JoinChoice, JoinLoad, JoinPart, choose_join
-from sash.sharing.rules import Decision, together_key
+from sash.sharing.rules import Decision, TogetherKey, together_key
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,14 @@ class JoinPlace:
     decision: Decision
 
     @property
+    def together(self) -> TogetherKey:
+        """With which queries it is executed: all that one scan answers (CS5), or those with equal windows (CS4)."""
+        return together_key(self.part.synopsis_kind, self.pair)
+
+    @property
     def group(self) -> str:
-        """The scheduling group: the queries that one scan answers (CS5), or those with equal windows (CS4)."""
-        together = together_key(self.part.synopsis_kind, self.pair)
-        return " ".join(map(str, (self.table.label, self.number, *together)))
+        """The scheduling group."""
+        return " ".join(map(str, (self.table.label, self.number, *self.together.windows)))
 
 
 class JoinLayout:

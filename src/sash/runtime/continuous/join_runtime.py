@@ -23,12 +23,12 @@ import pyarrow as pa
 from sash.changes.join_partials import Fold
 from sash.core.changes import Changes
 from sash.core.errors import CheckpointError
-from sash.core.time import to_datetime
+from sash.core.time import Micros, to_datetime
 from sash.plan.choice import Choice, choose
 from sash.plan.continuous import UPA, Map, Node
 from sash.plan.estimates import Statistics, values_of
 from sash.plan.rewrites import optimise
-from sash.plan.shared_joins import JoinedAggregate, joined_aggregate, shared_rows
+from sash.plan.shared_joins import JoinedAggregate, shared_rows
 from sash.runtime.answers.answer import Answer
 from sash.runtime.answers.registered_query import Delivery, Query, deliver
 from sash.runtime.compiler import as_select
@@ -36,6 +36,7 @@ from sash.runtime.continuous.beginnings import PlanPanes
 from sash.runtime.continuous.join_group import JoinAnswer, JoinGroup
 from sash.runtime.continuous.join_layout import JoinLayout
 from sash.runtime.continuous.plan_runtime import (
+    Admission,
     ChangeListener,
     ContinuousQuery,
     EpochInstants,
@@ -43,23 +44,17 @@ from sash.runtime.continuous.plan_runtime import (
     PlanRuntime,
 )
 from sash.runtime.records.journal import JOIN, GroupMember, JoinEntry, JoinSnapshot, PlanProgress
+from sash.runtime.route import RouteDecision, route
 from sash.runtime.statistics import ExecutionRecord
 from sash.schedule import Policy
 from sash.schedule import policy as policy_named
 from sash.sharing.choose_join import JoinLoad
 from sash.spark.buckets import EpochOutcome
-from sash.sql import bind, plan_changes
+from sash.sql import bind
 from sash.storage.files import damaged, make_directory, read_facts, write_facts
 
 if TYPE_CHECKING:
     from sash.runtime.continuous.plans import PlanDirectories
-
-
-def joined_query(written: Node) -> JoinedAggregate:
-    """The aggregate that a query asks of its group."""
-    found = joined_aggregate(written)
-    assert found is not None
-    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,19 +69,26 @@ class JoinQuery(ContinuousQuery):
 
     prefix: ClassVar[str] = "join-"
     is_grouped: ClassVar[bool] = True
+    is_admitted: ClassVar[bool] = True
 
     @classmethod
     def choose(
-        cls, written: Node, known: Statistics, execution: str, plans: Mapping[str, Node] | None = None
+        cls,
+        written: Node,
+        known: Statistics,
+        execution: str,
+        plans: Mapping[str, Node] | None = None,
+        lazy: bool | None = None,
     ) -> Choice:
         return choose(written, known, UPA, plans)
 
     @classmethod
-    def of(cls, written: Node, known: Statistics, execution: str, plan: Node | None = None) -> JoinQuery:
-        asked = joined_query(written)
+    def of(cls, routed: RouteDecision, known: Statistics, execution: str, plan: Node | None = None) -> JoinQuery:
+        asked = routed.joined
+        assert asked is not None
         names = [key.expression.sql for key in asked.query.keys]
         groups = round(values_of(Map(asked.join, asked.columns), names, known)) if names else 1
-        plan = plan or optimise(written, known, execution)
+        plan = plan or optimise(routed.written, known, execution)
         return cls(plan=plan, execution=execution, asked=asked, groups=groups)
 
     @property
@@ -98,7 +100,9 @@ class JoinQuery(ContinuousQuery):
     def member(self) -> GroupMember:
         return GroupMember(self.serial, self.name, self.text, self.groups)
 
-    def open(self, directories: PlanDirectories, readers: Mapping[int, ChangeListener]) -> JoinRuntime:
+    def open(
+        self, directories: PlanDirectories, members: Sequence[tuple[ContinuousQuery, ChangeListener]]
+    ) -> JoinRuntime:
         """Open the group. It finds its queries by itself, also members that are not registered any more."""
         return GroupPlace(directories, self.state).opened(self.member)
 
@@ -127,7 +131,9 @@ class GroupPlace:
         return self.directories.shared.settings.policy
 
     def bind(self, member: GroupMember) -> JoinedAggregate:
-        return joined_query(plan_changes(bind(as_select(member.text), self.directories.shared.catalog)))
+        found = route(bind(as_select(member.text), self.directories.shared.catalog)).joined
+        assert found is not None
+        return found
 
     def handle(self, member: GroupMember) -> Query | None:
         """The user's handle of a query, while the query is registered."""
@@ -201,8 +207,17 @@ class JoinRuntime(PlanRuntime):
         """An epoch is about to begin."""
         self._is_formed = True
 
-    def with_founder(self, query: JoinQuery, layout: JoinLayout) -> JoinRuntime:
-        """An open group with one more founder, and the layout for all founders."""
+    def admission(self, query: ContinuousQuery) -> Admission:
+        assert isinstance(query, JoinQuery)
+        layout = self._layout_with(query)
+        return Admission(layout is not None, self._why_not(query) if layout is None else None, layout=layout)
+
+    def admit(self, query: ContinuousQuery) -> JoinRuntime | None:
+        """An open group is founded anew, with the query; a running group is as it was."""
+        assert isinstance(query, JoinQuery)
+        layout = self._layout_with(query)
+        if layout is None or not self.is_open:
+            return None if layout is None else self
         return self._founded_anew([*self.founders, query.member], layout)
 
     def without(self, gone: Sequence[int]) -> JoinRuntime:
@@ -220,16 +235,16 @@ class JoinRuntime(PlanRuntime):
         found._progress.ended = self._progress.ended
         return found
 
-    def layout_with(self, query: JoinQuery) -> JoinLayout | None:
+    def _layout_with(self, query: JoinQuery) -> JoinLayout | None:
         """The layout of the group with one query more; None if the query cannot join."""
         layout = self.layout
         if not self.is_open:
-            return layout if self.why_not(query) is None else None
+            return layout if self._why_not(query) is None else None
         founders = [*layout.founders, query.asked]
         load = JoinLoad(groups=max(query.groups, layout.load.groups))
         return JoinLayout(founders, load) if shared_rows(founders) is not None else None
 
-    def why_not(self, query: JoinQuery) -> str | None:
+    def _why_not(self, query: JoinQuery) -> str | None:
         """In a few words, why a query cannot join a running group; None if it can."""
         if self.failed is not None:
             return "their join has failed"
@@ -281,6 +296,10 @@ class JoinRuntime(PlanRuntime):
     def answer(self, query: ContinuousQuery) -> pa.Table:
         return self._last.get(query.serial, query.plan.schema.empty_table())
 
+    def complete_from(self, query: ContinuousQuery) -> Micros | None:
+        assert isinstance(query, JoinQuery)
+        return self._progress.complete_from(query.asked.reaches)
+
     def count_of(self, serial: int) -> int:
         return len(self._last.get(serial, ()))
 
@@ -305,6 +324,8 @@ class JoinRuntime(PlanRuntime):
         if tables:
             self._group.absorb(tables)
         yield from self._group.advance(progress.low - 1, progress.begins)
+        if progress.is_quiet(progress.low - 1):
+            self._group.wake()
         if self._has_ended(progress):
             yield from self._group.ahead(max(progress.latest.values()), progress.begins)
 
@@ -322,11 +343,12 @@ class JoinRuntime(PlanRuntime):
             if progress.is_over(serial, each.as_of):
                 continue
             self._last[serial] = each.table
-            handle = None if delivered is None else self._place.handle(self._members[serial])
+            is_news = delivered is not None and not progress.is_quiet(each.as_of)
+            handle = self._place.handle(self._members[serial]) if is_news else None
             if handle is not None:
                 known = progress.complete_from(each.reaches)
                 complete, as_of = known is not None and each.as_of >= known, to_datetime(each.as_of)
-                told.append((handle, Answer(handle.name, as_of, complete, each.scheduled, each.table)))
+                told.append((handle.outward, Answer(handle.name, as_of, complete, each.scheduled, each.table)))
         deliver(told, by_plan=True, again=bool(delivered))
         for name in self._group.failed.keys() - failed:
             reader = self._readers.get(int(name))

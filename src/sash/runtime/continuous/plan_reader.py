@@ -21,8 +21,8 @@ from sash.core.time import Micros, to_datetime
 from sash.plan.continuous import Node, is_stream, sampling_of
 from sash.plan.outputs import Deltas, Sampled
 from sash.runtime.answers.answer import Answer
+from sash.runtime.answers.change_view import ChangeView
 from sash.runtime.answers.registered_query import Delivery, fail_query
-from sash.runtime.continuous.change_view import ChangeView
 from sash.runtime.continuous.plan_runtime import ContinuousQuery, EpochInstants
 
 if TYPE_CHECKING:
@@ -102,7 +102,9 @@ class PlanReader:
     def answer(self, as_of: Micros, table: pa.Table, *, complete: bool) -> list[Delivery]:
         """One answer, addressed to the query."""
         handle = self._shared.handle(self._query.name, self._query.serial)
-        return [] if handle is None else [(handle, Answer(handle.name, to_datetime(as_of), complete, True, table))]
+        return (
+            [] if handle is None else [(handle.outward, Answer(handle.name, to_datetime(as_of), complete, True, table))]
+        )
 
     def fail(self, why: str, *, reported: bool) -> None:
         fail_query(self._query.name, self._shared.handle(self._query.name, self._query.serial), why, reported=reported)

@@ -6,7 +6,8 @@ version of Sash would make the plan differently, a `CheckpointError` says so: th
 windows. And a newly registered query never finds the state of a dropped one.
 
 Each route has a kind of query and of runtime, and directories of its own: set operations that an index answers
-(set_runtime.py) set-DIGEST-N, groups of aggregates over one join (join_runtime.py) join-DIGEST-N, by the join.
+(set_runtime.py) set-DIGEST-N, groups of aggregates over one join (join_runtime.py) join-DIGEST-N, by the join, and
+joins that differ in the lengths of their windows (nested_runtime.py) nested-DIGEST-N, by the plan without them.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from sash.catalog import Route
 from sash.changes import bucket_state
 from sash.core.errors import SashError
 from sash.plan.continuous import UPA, Node, streams_of
-from sash.runtime.continuous.join_layout import JoinLayout
-from sash.runtime.continuous.join_runtime import GroupPlace, JoinQuery, JoinRuntime
+from sash.runtime.answers.kept_result import KeptResults
+from sash.runtime.continuous.join_runtime import JoinQuery
+from sash.runtime.continuous.nested_runtime import NestedJoinQuery
 from sash.runtime.continuous.plan_reader import PlanReader
 from sash.runtime.continuous.plan_runtime import ContinuousQuery, PlanParts, PlanRuntime
 from sash.runtime.continuous.set_runtime import SetQuery
@@ -36,7 +38,8 @@ from sash.runtime.observed import ObservedWindows
 from sash.runtime.records.stream_queries import StreamQueries
 from sash.runtime.spark_pass import Batch
 from sash.spark.buckets import BucketedPlan, BucketSettings
-from sash.spark.leaves import Scan, seems_small
+from sash.spark.leaves import Leaves, Scan, seems_small
+from sash.spark.placement import PlaceChoice
 from sash.storage.epochs import EpochLog
 from sash.storage.files import make_directory, read_facts, remove, write_facts
 
@@ -52,6 +55,7 @@ KINDS: dict[Route, type[ContinuousQuery]] = {
     Route.CHANGES: ContinuousQuery,
     Route.SETS: SetQuery,
     Route.JOINED_PANES: JoinQuery,
+    Route.NESTED_JOINS: NestedJoinQuery,
 }
 
 
@@ -73,17 +77,22 @@ class PlanDirectories:
 
     def parts(self, plan: Node, state: str, strategy: str = UPA) -> PlanParts:
         """The parts that a plan runs with."""
-        shared, directory, durable = self.shared, self.path(state), self._root is not None
+        shared, directory = self.shared, self.path(state)
         make_directory(directory / "state")
-        session = shared.spark
+        bucketed = self.bucketed(plan, state, strategy)
+        streams = [shared.catalog.stream(name) for name in streams_of(plan)]
+        log = EpochLog(directory / "log") if self._root is not None else None
+        most = PlanLimits(shared.settings.max_rows, shared.settings.max_groups)
+        results = KeptResults(shared.handles, lambda query: query.state == state)
+        return PlanParts(streams, bucketed, directory / "state", log, shared.tables, most, results)
+
+    def bucketed(self, plan: Node, state: str, strategy: str) -> BucketedPlan:
+        """A plan over the buckets of a directory."""
+        session, directory, durable = self.shared.spark, self.path(state), self._root is not None
         buckets = _buckets(directory / "plan.json", session.sparkContext.defaultParallelism)
-        bucketed = BucketedPlan(
+        return BucketedPlan(
             plan, session, directory / "state", buckets, durable=durable, strategy=strategy, settings=self._settings
         )
-        streams = [shared.catalog.stream(name) for name in streams_of(plan)]
-        log = EpochLog(directory / "log") if durable else None
-        most = PlanLimits(shared.settings.max_rows, shared.settings.max_groups)
-        return PlanParts(streams, bucketed, directory / "state", log, shared.tables, most)
 
     def remove(self, state: str) -> None:
         bucket_state.forget(self.path(state) / "state")
@@ -95,19 +104,24 @@ class PlanDirectories:
 
 
 class Plans:
-    """The running plans, by directory. Epochs of few tuples (`BucketSettings.near`) run in this process."""
+    """The running plans, by directory."""
 
     def __init__(self, shared: SessionParts, settings: BucketSettings) -> None:
         self._shared = shared
-        self._near = settings.near
         self._directories = PlanDirectories(shared, settings)
         self._running: dict[str, PlanRuntime] = {}
         self.is_closed = False
         # After a restart several streams may ask for the same plan first.
         self._lock = threading.RLock()
 
-    def is_running(self, state: str) -> bool:
-        return state in self._running
+    def running(self, state: str) -> PlanRuntime | None:
+        """The runtime in a directory, if it runs."""
+        return self._running.get(state)
+
+    def begins(self, state: str, streams: Sequence[str], *, founded: bool) -> bool:
+        """Whether a plan is still to begin; `founded`: by the query that asks, so no checkpoint has more of it."""
+        runtime = self._running.get(state)
+        return founded if runtime is None else any(map(runtime.is_new_to, streams))
 
     def attach(self, query: ContinuousQuery, mates: Sequence[ContinuousQuery] = ()) -> PlanRuntime:
         """The runtime of a query's plan: the running one, or a new one that is recovered from its log.
@@ -117,38 +131,22 @@ class Plans:
         with self._lock:
             runtime = self._running.get(query.state)
             if runtime is None:
-                readers = {each.serial: PlanReader(each, self._shared) for each in mates or [query]}
-                runtime = self._running[query.state] = query.open(self._directories, readers)
+                members = [(each, PlanReader(each, self._shared)) for each in mates or [query]]
+                runtime = self._running[query.state] = query.open(self._directories, members)
             if not runtime.is_read_by(query.serial):
                 query.join(runtime, PlanReader(query, self._shared))
             return runtime
 
-    def group(self, state: str) -> JoinRuntime:
-        """A running group of aggregates over a join."""
-        with self._lock:
-            if state not in self._running:
-                self._running[state] = GroupPlace(self._directories, state).opened()
-            runtime = self._running[state]
-            assert isinstance(runtime, JoinRuntime)
-            return runtime
-
-    def layout_with(self, state: str, query: JoinQuery) -> JoinLayout | None:
-        """The layout of a group with one query more; None if the query cannot join."""
-        with self._lock:
-            return self.group(state).layout_with(query)
-
     def admit(self, state: str, query: ContinuousQuery) -> bool:
-        """Whether a query shares a directory; if that is a group's, the query becomes a member now.
+        """Whether a query becomes one of the queries of a running plan, now.
 
-        Call this before the registration. Otherwise the group could be formed without the query.
+        Call this before the registration. Otherwise a group could be formed without the query.
         """
-        if not isinstance(query, JoinQuery):
-            return True
         with self._lock:
-            runtime, layout = self.group(state), self.layout_with(state, query)
-            if layout is not None and runtime.is_open:
-                self._running[state] = runtime.with_founder(query, layout)
-            return layout is not None
+            admitted = self._running[state].admit(query)
+            if admitted is not None:
+                self._running[state] = admitted
+            return admitted is not None
 
     def detach(self, state: str, serial: int, *, last: bool) -> None:
         """Remove a dropped query. The `last` one of its plan removes the stored state, even if the plan never ran."""
@@ -195,26 +193,26 @@ class Plans:
         except Exception as error:
             logger.debug("the shared scan of %s failed: %s", stream, error)
             return None
-        return dict(zip(wanting, found.tuples, strict=True)), found.facts
-
-    def is_near(self, number: int) -> bool:
-        """Whether this many tuples are processed in the Sash process."""
-        return number <= self._near
+        return dict(zip(leaves, found.tuples, strict=True)), found.facts
 
     @property
     def observed(self) -> list[ObservedWindows]:
         """What the running plans have seen of their streams."""
-        return [runtime.observed for runtime in list(self._running.values())]
+        return [runtime.observed for runtime in self.runtimes]
 
     @property
-    def joins(self) -> list[JoinRuntime]:
-        """The groups of aggregates over a join."""
-        return [runtime for runtime in list(self._running.values()) if isinstance(runtime, JoinRuntime)]
+    def taken_back(self) -> dict[str, float]:
+        """The parts of negations' and intersections' results that were taken back in the running plans."""
+        return {name: part for runtime in self.runtimes for name, part in runtime.taken_back.items()}
+
+    @property
+    def runtimes(self) -> list[PlanRuntime]:
+        return list(self._running.values())
 
     @property
     def is_in_turn(self) -> bool:
         """Whether the calling thread works on a plan: it may be in a subscriber's callback."""
-        return any(runtime.is_in_turn for runtime in list(self._running.values()))
+        return any(runtime.is_in_turn for runtime in self.runtimes)
 
     @property
     def number(self) -> int:
@@ -227,16 +225,19 @@ class Plans:
 
 
 # The tuples that each plan's windows take of a micro-batch, and the facts about the micro-batch.
-ScannedTuples = tuple[dict[PlanRuntime, pa.Table], pa.Table]
+ScannedTuples = tuple[dict[Leaves, pa.Table], pa.Table]
 
 
 class StreamPlans:
     """The plans that read one stream, as its running stream sees them: those of its queries."""
 
-    def __init__(self, plans: Plans, stream: str, queries: StreamQueries[ContinuousQuery]) -> None:
+    def __init__(
+        self, plans: Plans, stream: str, queries: StreamQueries[ContinuousQuery], placement: PlaceChoice
+    ) -> None:
         self._plans = plans
         self._stream = stream
         self._queries = queries
+        self._placement = placement
 
     def at(self, version: int | None = None, *, form: bool = True) -> list[PlanRuntime]:
         """The plans at a version of the catalog, by default the newest."""
@@ -244,16 +245,26 @@ class StreamPlans:
 
     def scan_ahead(self, version: int, rows: DataFrame, epoch: int, last: int | None) -> ScannedTuples | None:
         """Scan before the number of rows is known, if they seem few: by the last micro-batch, and by their files."""
-        if not self._plans.is_near(1 if last is None else last) or not seems_small(rows, unknown=last is not None):
+        if not self._placement.is_near(1 if last is None else last) or not seems_small(rows, unknown=last is not None):
             return None
         return self._plans.scan(self.at(version), self._stream, rows, epoch)
 
     def with_tuples(self, plans: Sequence[PlanRuntime], batch: Batch) -> Batch:
-        """A small micro-batch with the tuples of all plans, which one job has read."""
-        if batch.tuples or not self._plans.is_near(batch.number):
+        """The micro-batch with the tuples of all plans, which one job has read, if they are processed here."""
+        if batch.tuples:
             return batch
+        if self.are_far(batch.number):
+            return replace(batch, is_far=True)
         scanned = self._plans.scan(plans, self._stream, batch.rows, batch.epoch)
         return batch if scanned is None else replace(batch, tuples=scanned[0])
+
+    def are_far(self, number: int) -> bool:
+        """Whether the executors process this many tuples."""
+        return not self._placement.is_near(number)
+
+    def took(self, batch: Batch, seconds: float) -> None:
+        """Take the time of a micro-batch, from its first job on, until all plans have taken it."""
+        self._placement.took(batch.number, not batch.is_far, seconds)
 
     @property
     def is_in_turn(self) -> bool:

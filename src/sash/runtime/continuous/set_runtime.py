@@ -23,7 +23,8 @@ from sash.core.time import Micros
 from sash.plan.choice import Choice
 from sash.plan.continuous import UPA, Node
 from sash.plan.estimates import Statistics
-from sash.plan.set_windows import WindowedSet, windowed_set
+from sash.plan.punctuations import Promise
+from sash.plan.set_windows import WindowedSet
 from sash.runtime.answers.registered_query import Delivery, deliver
 from sash.runtime.continuous.plan_runtime import ChangeListener, ContinuousQuery, PlanParts, PlanRuntime
 from sash.runtime.limits import too_many_values
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sash.runtime.continuous.plans import PlanDirectories
+    from sash.runtime.route import RouteDecision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,15 +48,19 @@ class SetQuery(ContinuousQuery):
 
     @classmethod
     def choose(
-        cls, written: Node, known: Statistics, execution: str, plans: Mapping[str, Node] | None = None
+        cls,
+        written: Node,
+        known: Statistics,
+        execution: str,
+        plans: Mapping[str, Node] | None = None,
+        lazy: bool | None = None,
     ) -> Choice:
         return Choice(written, UPA, {}, (UPA,))
 
     @classmethod
-    def of(cls, written: Node, known: Statistics, execution: str, plan: Node | None = None) -> SetQuery:
-        asked = windowed_set(written)
-        assert asked is not None
-        return cls(plan=written, execution=execution, asked=asked)
+    def of(cls, routed: RouteDecision, known: Statistics, execution: str, plan: Node | None = None) -> SetQuery:
+        assert routed.windowed_set is not None
+        return cls(plan=routed.written, execution=execution, asked=routed.windowed_set)
 
     @property
     def identity(self) -> str:
@@ -83,15 +89,25 @@ class SetRuntime(PlanRuntime):
     def count_of(self, serial: int) -> int:
         return len(self._last)
 
+    def punctuate(self, stream: str, column: str, value: pa.Array) -> None:
+        """Do nothing: counts of values are needed until their panes expire."""
+
     # -- epochs ----------------------------------------------------------------------------------------
 
-    def _step(self, tuples: DataFrame | pa.Table | None, number: int, after: PlanProgress) -> None:
+    def _step(
+        self,
+        tuples: DataFrame | pa.Table | None,
+        after: PlanProgress,
+        *,
+        far: bool = False,
+        promises: tuple[Promise, ...] = (),
+    ) -> None:
         if not self._is_whole:
             self._load(reminds=False)
             self._is_whole = True
         late, counts = self._counted(tuples)
         self._check_values(counts)
-        after.low = self._reached(after)
+        after.low = self._goes_to(after)
         self._count_late(late, after)
         self._note_lives(after)
         self._is_whole = False
@@ -156,6 +172,8 @@ class SetRuntime(PlanRuntime):
         again = low if new else None
         for as_of, table in self._sets.advance(progress.low - 1, progress.begins, again):
             self._last = table
+            if progress.is_quiet(as_of):
+                continue
             complete, is_told, has_answered = known is not None and as_of >= known, empty.tells(table.num_rows), True
             for serial, reader in readers.items():
                 if (is_told or serial in new) and not progress.is_over(serial, as_of):

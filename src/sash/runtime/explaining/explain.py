@@ -6,22 +6,23 @@ runtime, by the same code, and EXPLAIN reads the decisions there.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 
-from sash.catalog import CLUSTER, Stream
+from sash.catalog import CLUSTER, Catalog, Stream
 from sash.core.time import format_duration
-from sash.core.window import LandmarkWindow, Window
-from sash.panes.filters import FilterKey
+from sash.core.window import Window
+from sash.panes.counters import COUNTERS, ROWS, CounterKey
 from sash.panes.partials import Partial
 from sash.panes.readings import TableName
 from sash.plan.nodes import tree
 from sash.runtime.compiler import CompiledQuery
+from sash.runtime.explaining.explain_time import time_lines
 from sash.runtime.periodic.active import ActiveQuery, BoundReading
-from sash.runtime.periodic.group_filters import LEAST_GROUPS, LEAST_QUERIES, filterable, is_worth
+from sash.runtime.periodic.onetime import PaneLack, PaneOffer, offered
 from sash.runtime.periodic.pane_group import PaneGroup
-from sash.runtime.periodic.stream_runtime import StreamRuntime, newest_common
+from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.route import RowsBehind, rows_behind
 from sash.runtime.stored.stored_indexes import COLLECTED
 from sash.schedule import cost_per_time, joint_cost, separate_cost
@@ -29,6 +30,7 @@ from sash.sharing.choose import CLUSTER as CLUSTER_PANES
 from sash.sharing.choose import SynopsisChoice, lookup_cost
 from sash.sharing.descriptions import SCANNED
 from sash.sharing.groups import synopsis_kind
+from sash.sql import Select, complete
 
 _SYNOPSES = {
     "basic": "basic interval, {panes} panes{history}, scanned from the youngest to the oldest",
@@ -37,6 +39,15 @@ _SYNOPSES = {
     "landmark": "landmark (L-INT) over {panes} panes, two values per window",
     "cluster": "basic interval, {panes} panes{history}, in the cluster: one job reads all windows that are due",
 }
+
+_WISHED = "the query asks for it"
+
+
+def read_as(select: Select, catalog: Catalog) -> Iterator[str]:
+    """The CQL that a SELECT stands for, if it leaves something to Sash."""
+    cql = complete(select, catalog).cql
+    if cql != select.text:
+        yield f"Read as: {' '.join(cql.split())}"
 
 
 def tried(
@@ -52,12 +63,11 @@ def tried(
     tables = _linked(query, registered)
     with lock or nullcontext():
         trial = runtime.trial(tables)
-    wanted = {each.name: each for each in registered if not tables.isdisjoint(_tables(each))}
-    gone = [name for name, active in trial.active.items() if active.compiled is not wanted.get(name)]
-    come = [each for name, each in wanted.items() if name in gone or name not in trial.active]
-    is_new = query.slide is not None and wanted.get(query.name) is not query
-    trial.change(gone, [*come, query] if is_new else come)
-    if query.slide is not None:
+    wanted = [each for each in registered if not tables.isdisjoint(_tables(each))]
+    if query.slide is None:
+        trial.synchronise(wanted)
+    else:
+        trial.synchronise([*wanted, query])
         schedule_all(trial)
     return trial
 
@@ -72,7 +82,9 @@ def schedule_all(trial: StreamRuntime) -> None:
 
 
 def _tables(query: CompiledQuery) -> set[TableName]:
-    return {table for reading in query.readings for table in (reading.table, reading.lists) if table is not None}
+    forms = [query] if query.with_counters is None else [query, query.with_counters]
+    readings = [reading for form in forms for reading in form.readings]
+    return {table for reading in readings for table in (reading.table, reading.lists) if table is not None}
 
 
 def _linked(query: CompiledQuery, registered: Iterable[CompiledQuery]) -> set[TableName]:
@@ -83,27 +95,30 @@ def _linked(query: CompiledQuery, registered: Iterable[CompiledQuery]) -> set[Ta
     return found
 
 
-def explain(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind | None = None) -> str:
+def explain(
+    query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind | None = None, offer: PaneOffer | None = None
+) -> str:
     """`runtime` has the query, or would be asked the question.
 
-    `way` is the route of a one-time question; without it EXPLAIN assumes that the stream has no index.
+    `way` is the route of a one-time question; without it EXPLAIN assumes that the stream has no index. `offer` is what
+    panes have for it, looked up between two slides.
     """
     lines = ["Plan", *(f"  {'  ' * depth}{node.describe()}" for depth, node in tree(query.plan))]
     stream = runtime.stream
-    if stream.implicit:
-        lines.append(f"Time: of arrival, one for each micro-batch, in the column {stream.timestamp}")
+    lines += time_lines([stream])
     if stream.shed is not None:
         lines.append(_shed_line(stream))
     if query.slide is None:
-        return "\n".join([*lines, *_one_time_lines(query, runtime, way or rows_behind(query, stream))])
+        way = way or rows_behind(query, stream)
+        return "\n".join([*lines, *_one_time_lines(offer or offered(query, runtime), runtime, way)])
     active = runtime.active[query.name]
     home = runtime.groups[active.home.name]
-    for site in [_Site(active, runtime.groups[group.name]) for group in active.groups]:
-        lines += _table_lines(site, runtime)
-        if runtime.flies and site.choice.kind == CLUSTER_PANES:
+    for shown in [_ExplainedTable(active, runtime.groups[group.name]) for group in active.groups]:
+        lines += _table_lines(shown, runtime)
+        if runtime.flies and shown.choice.kind == CLUSTER_PANES:
             lines.append("  live, slides do not wait for the job")
-        if site.group.label in runtime.unreduced:
-            part = f"{runtime.unreduced[site.group.label]:.0%}"
+        if shown.group.label in runtime.unreduced:
+            part = f"{runtime.unreduced[shown.group.label]:.0%}"
             lines.append(f"  note: these groups are {part} of the tuples; panes save little")
     return "\n".join([*lines, *_rule_lines(active, home), *_schedule_lines(active, home)])
 
@@ -115,7 +130,7 @@ def _shed_line(stream: Stream) -> str:
     return f"Overload: {kept}; SUM and COUNT are scaled and have WITH BOUNDS, {others}"
 
 
-class _Site:
+class _ExplainedTable:
     """One pane table for a query: its own readings, and those of the others."""
 
     def __init__(self, active: ActiveQuery, group: PaneGroup) -> None:
@@ -136,32 +151,26 @@ class _Site:
 
     @cached_property
     def choice(self) -> SynopsisChoice:
-        """The synopsis that answers the query here, and why."""
+        """The synopsis that answers the query here, and why; the cluster's as soon as the panes will be there."""
         group, query = self.group, self.active.compiled
-        if group.list_panes is not None and query.synopsis in (None, CLUSTER_PANES):
-            return SynopsisChoice(group.choices.place(self.own[0].stored, group.panes).kind, "")
-        if query.synopsis is not None and (group.name.keys or query.synopsis != CLUSTER_PANES):
-            return SynopsisChoice(query.synopsis, "the query asks for it")
-        if group.in_cluster:
-            return SynopsisChoice(CLUSTER_PANES, "it has many groups, or a query says STORED IN CLUSTER")
-        if group.wants_cluster:
-            insisting = [name for name, bound in self.others if bound.synopsis == CLUSTER_PANES]
-            return SynopsisChoice(CLUSTER_PANES, f"{_names(list(dict.fromkeys(insisting)))} says STORED IN CLUSTER")
-        kind, chosen = group.choices.place(self.own[0].stored, group.panes).kind, group.choices.choice
-        return chosen if kind == chosen.kind else SynopsisChoice(kind, "no other synopsis answers such windows")
+        if group.name.lists is None and not group.in_cluster and (insisting := group.insisting):
+            why = f"{_names(insisting)} says STORED IN CLUSTER"
+            return SynopsisChoice(CLUSTER_PANES, _WISHED if query.synopsis == CLUSTER_PANES else why)
+        place = group.choices.place(self.own[0].stored, group.panes)
+        return SynopsisChoice(place.kind, _WISHED if place.kind == query.synopsis else place.reason)
 
 
-def _one_time_lines(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind) -> list[str]:
+def _one_time_lines(offer: PaneOffer, runtime: StreamRuntime, way: RowsBehind) -> list[str]:
     """A question changes nothing: it reads the panes that registered queries have, or stored rows, or is refused."""
-    names = list(dict.fromkeys(reading.table for reading in query.readings))
-    lacks = [_what_panes_lack(query, name, runtime) for name in names]
-    if way.refusal is None and not any(lacks) and _begin_too_late(query, runtime):
-        lacks = ["panes begin later than its window" for _ in names]
-    lines = [
-        _from_panes(runtime.groups[name], runtime.stream) if lack is None else _without_panes(runtime.stream, way, lack)
-        for name, lack in zip(names, lacks, strict=True)
-    ]
-    if way.refusal is not None or not any(lacks):
+    stream, lacks = runtime.stream, {lack.table: _lack_text(lack, runtime.stream) for lack in offer.lacks}
+    tables = {reading.table: number for number, reading in enumerate(offer.query.readings)}
+    if way.refusal is None and not lacks and offer.begins_late:
+        lacks = dict.fromkeys(tables, "panes begin later than its window")
+    lines = []
+    for table, number in tables.items():
+        bound = None if table in lacks else runtime.offer(offer.query, number)
+        lines.append(_without_panes(stream, way, lacks[table]) if bound is None else _from_panes(bound.group, stream))
+    if way.refusal is not None or not lacks:
         return lines
     lines += _sliding_lines(way)
     if way.index is not None:
@@ -169,30 +178,12 @@ def _one_time_lines(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehin
     return lines
 
 
-def _begin_too_late(query: CompiledQuery, runtime: StreamRuntime) -> bool:
-    """Whether an answer from panes would not be complete: stored rows may reach further back."""
-    active = runtime.covers(query)
-    as_of = None if active is None else newest_common(active)
-    return active is not None and as_of is not None and not active.is_complete(as_of)
-
-
-def _what_panes_lack(query: CompiledQuery, name: TableName, runtime: StreamRuntime) -> str | None:
-    group, where = runtime.groups.get(name), f"{runtime.stream.name} by {name.label}"
-    asked = [(number, reading) for number, reading in enumerate(query.readings) if reading.table == name]
-    lacking = [reading for number, reading in asked if group is None or group.offer(query, number) is None]
-    stored: Container[Partial] = () if group is None else group.members.partials
-    if missing := [p for reading in lacking for p in reading.partials if p not in stored]:
-        return f"no registered query over {where} keeps {', '.join(map(_partial_text, dict.fromkeys(missing)))}"
-    assert group is not None
-    bounded = [bound.reading.window for bound in group.members.readers.values() if not bound.reading.window.unbounded]
-    reach, pane = max((window.reach for window in bounded), default=0), group.clock.length
-    for window in (reading.window for _, reading in asked):
-        beyond = not group.members.keeps_history if window.unbounded else window.reach > reach
-        if isinstance(window, LandmarkWindow) and group.clock.has_closed:
-            beyond = not group.keeps(window, group.clock.position)
-        if beyond or window.resolution % pane:
-            return f"pane table {where} keeps {_extent(group, reach)} in panes of {_extent(group, pane)}"
-    return None
+def _lack_text(lack: PaneLack, stream: Stream) -> str:
+    where = f"{stream.name} by {lack.table.label}"
+    if lack.partials:
+        return f"no registered query over {where} keeps {', '.join(map(_partial_text, lack.partials))}"
+    reach, pane = (_extent(lack.table, length) for length in (lack.reach, lack.pane))
+    return f"pane table {where} keeps {reach} in panes of {pane}"
 
 
 def _from_panes(group: PaneGroup, stream: Stream) -> str:
@@ -219,37 +210,45 @@ def _sliding_lines(way: RowsBehind) -> list[str]:
     return ["  if a sub-window that was read leaves the window: taken back"]
 
 
-def _table_lines(site: _Site, runtime: StreamRuntime) -> list[str]:
-    group, stream = site.group, runtime.stream
+def _table_lines(shown: _ExplainedTable, runtime: StreamRuntime) -> list[str]:
+    group, stream = shown.group, runtime.stream
     how = "one pass over the numbered tuples" if group.by_rows else "one pass on Spark"
     pane = _extent(group, group.clock.length)
     lines = [f"Pane table {stream.name} by {group.label}: panes of {pane}, {how}"]
-    for bound in site.own:
-        lines += _partial_lines(site, bound)
+    for bound in shown.own:
+        lines += _partial_lines(shown, bound)
         if bound.reading.sub_window is not None:
-            lines += _list_lines(site, bound, bound.reading.sub_window, runtime)
+            lines += _list_lines(shown, bound, bound.reading.sub_window, runtime)
+    lines += [_counter_line(key, group.name) for key in group.name.keys if isinstance(key, CounterKey)]
     # Several readings of a query may need the same partials.
-    return [*dict.fromkeys(lines), *_synopsis_lines(site)]
+    return [*dict.fromkeys(lines), *_synopsis_lines(shown)]
 
 
-def _list_lines(site: _Site, bound: BoundReading, sub_window: int, runtime: StreamRuntime) -> list[str]:
+def _counter_line(key: CounterKey, table: TableName) -> str:
+    """COUNT_MIN: how large its sketch is, and where the counts of values stay."""
+    each = " and group" if len(table.keys) > 1 else ""
+    size = f"{ROWS} rows of {COUNTERS:,} counters for each pane{each} at most"
+    return f"  a count-min sketch of {key.argument}: {size}; the counts of single values stay on Spark"
+
+
+def _list_lines(shown: _ExplainedTable, bound: BoundReading, sub_window: int, runtime: StreamRuntime) -> list[str]:
     """FREQUENT: how many pairs it keeps, where the counts of open sub-windows wait, and delta."""
-    window, group, panes = bound.reading.window, site.group, site.group.list_panes
-    if panes is None:
-        why = runtime.why_counted(site.active.compiled) or "other queries read them as far back"
+    window, group, lists = bound.reading.window, shown.group, shown.group.name.lists
+    if lists is None:
+        why = runtime.why_counted(shown.active.compiled) or "other queries read them as far back"
         return [f"  the counts of all items are kept, not short lists: {why}"]
-    each = " for each group" if panes.lists.group else ""
+    each = " for each group" if lists.group else ""
     away = group.in_cluster or group.wants_cluster or (runtime.may_move and group.belongs_there)
     waits = "in files in the cluster" if away else "in this process"
-    pairs = panes.lists.k * (window.length // sub_window)
+    pairs = lists.k * (window.length // sub_window)
     lines = [f"  at most {pairs} pairs in the window{each}; the counts of an open sub-window wait {waits}"]
     if group.clock.has_closed:
-        delta = panes.delta(bound.reading.partials[0], window, group.clock.position)
+        delta = group.panes.delta(bound.reading.partials[0], window, group.clock.position)
         lines.append(f"  delta is {delta} now: an item on no list occurs that often at most, a reported one more often")
     return lines
 
 
-def _partial_lines(site: _Site, bound: BoundReading) -> list[str]:
+def _partial_lines(shown: _ExplainedTable, bound: BoundReading) -> list[str]:
     """The partials that a reading needs of every pane: shared with others, its own, or combined from others'."""
     partials, sharing = bound.reading.partials, bound.sharing
     if bound.covered is not None:
@@ -259,52 +258,44 @@ def _partial_lines(site: _Site, bound: BoundReading) -> list[str]:
         return [f"  {kinds}: not stored, combined as {parts}{less} (SS4): {sharing.reason}"]
     lines = []
     for partial in partials:
-        sharers = list(dict.fromkeys(name for name, other in site.others if partial in other.reading.partials))
+        sharers = list(dict.fromkeys(name for name, other in shown.others if partial in other.reading.partials))
         lines.append(f"  {_partial_text(partial)}: {f'shared with {_names(sharers)}' if sharers else 'new'}")
     if sharing.possible:
         lines.append(f"  stored, although its terms are stored (SS4): {sharing.reason}")
     return lines
 
 
-def _synopsis_lines(site: _Site) -> list[str]:
-    choice = site.choice
-    if site.group.name.partition:
-        return [f"Synopsis: single rows, the last {site.panes} of each partition"]
-    merged = ["UNBOUNDED"] if site.group.members.keeps_everything else []
-    merged += sorted(window.extent for window in site.group.members.landmarks)
+def _synopsis_lines(shown: _ExplainedTable) -> list[str]:
+    choice = shown.choice
+    if shown.group.name.partition:
+        return [f"Synopsis: single rows, the last {shown.panes} of each partition"]
+    merged = ["UNBOUNDED"] if shown.group.members.keeps_everything else []
+    merged += sorted(window.extent for window in shown.group.members.landmarks)
     history = f", older ones merged for {_names(merged)}" if merged else ""
-    lines = [f"Synopsis: {_SYNOPSES[choice.kind].format(panes=site.panes, history=history)}"]
+    lines = [f"Synopsis: {_SYNOPSES[choice.kind].format(panes=shown.panes, history=history)}"]
     lines += [f"  because {choice.reason}"] if choice.reason else []
     scanned = synopsis_kind(choice.kind) in SCANNED
     together = "in one scan" if scanned else "looked up together where windows are equal"
-    if (lengths := len(site.own[0].reading.window.parts)) > 1:
+    if (lengths := len(shown.own[0].reading.window.parts)) > 1:
         how = "in one scan as far as the longest" if scanned else "looked up one by one"
         lines.append(f"  {lengths} lengths, {how}")
-    lines.append(f"  read by {_names(site.mates)} too, {together}" if site.mates else "  its only reader")
-    return [*lines, *_filter_lines(site)]
+    lines.append(f"  read by {_names(shown.mates)} too, {together}" if shown.mates else "  its only reader")
+    return [*lines, *_filter_lines(shown)]
 
 
-def _filter_lines(site: _Site) -> list[str]:
+def _filter_lines(shown: _ExplainedTable) -> list[str]:
     """Whether a collective index answers HAVING, who shares the index, or what is missing for one."""
-    query, group = site.active.compiled, site.group
-    if not query.is_simple or (key := filterable(query.finishers[0])) is None:
+    decision = shown.group.choices.filters.decision(shown.active)
+    if decision is None:
         return []
-    if query.synopsis not in (None, "running", "interval"):
-        return [f"Having: evaluated for every group; {query.synopsis} panes give no values of single groups"]
-    sharers = [each for each in group.queries.values() if each is not site.active and _filters_by(each, key)]
-    groups = group.choices.load.groups
-    if not is_worth([query, *(each.compiled for each in sharers)], groups):
-        few = f"{len(sharers) + 1} of {LEAST_QUERIES} queries, {groups} of {LEAST_GROUPS} groups so far"
-        return [f"Having: evaluated for every group; an index on {key} does not pay yet ({few})"]
-    ending = "the groups it finds are tested exactly"
-    if query.finishers[0].query.approximate:
+    if decision.why_not is not None:
+        return [f"Having: evaluated for every group; {decision.why_not}"]
+    key, ending = decision.key, "the groups it finds are tested exactly"
+    if shown.active.compiled.finishers[0].query.approximate:
         ending = "its superset is the answer" if key.function in ("count", "sum") else "its answer is exact"
-    company = f"shared with {_names([each.name for each in sharers])}" if sharers else "for this query alone"
+    sharers = [name for name in decision.company if name != shown.active.name]
+    company = f"shared with {_names(sharers)}" if sharers else "for this query alone"
     return [f"Substream filter: {key.name} on {key}, {company}; {ending}"]
-
-
-def _filters_by(active: ActiveQuery, key: FilterKey) -> bool:
-    return active.compiled.is_simple and filterable(active.compiled.finishers[0]) == key
 
 
 def _partial_text(partial: Partial) -> str:
@@ -334,7 +325,7 @@ def _rule_lines(active: ActiveQuery, home: PaneGroup) -> list[str]:
 # -- the schedule --------------------------------------------------------------------------------------
 
 
-def _extent(group: PaneGroup, length: int) -> str:
+def _extent(group: PaneGroup | TableName, length: int) -> str:
     """A length of time, or a number of rows."""
     return f"{length} row{'s' * (length != 1)}" if group.by_rows else format_duration(length)
 

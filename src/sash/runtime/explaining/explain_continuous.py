@@ -6,35 +6,58 @@ Also EXPLAIN of INTERSECT and EXCEPT of two windows that a set-valued index answ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from sash.catalog import Route, Stream
+from sash.changes.buffers import buffer_for
 from sash.core.changes import UpdatePattern
-from sash.core.time import format_duration, to_datetime
+from sash.core.time import SECOND, format_duration, to_datetime
 from sash.plan.continuous import (
     AUTO,
     NT,
     UPA,
     Distinct,
+    GroupBy,
+    Intersection,
+    Join,
+    Negation,
     Node,
+    RememberedValues,
+    drops_outdone,
+    edges,
+    executed_pattern,
     inputs,
     is_stream,
     path_below,
     sampling_of,
+    strategy_below,
     streams_of,
     windows,
 )
-from sash.plan.costs import cost, costs_by_kind
-from sash.plan.lazy_joins import eagerly, evaluation_of
+from sash.plan.costs import STORING, cost, costs_by_kind
+from sash.plan.estimates import Statistics, flow_above, graph_inputs, matched_in, partial_combinations, values_of
+from sash.plan.join_order import (
+    GraphInput,
+    JoinExecution,
+    JoinInput,
+    Number,
+    augmented,
+    connected_order,
+    written_order,
+)
+from sash.plan.join_order import (
+    cost as order_cost,
+)
+from sash.plan.lazy_joins import eagerly, evaluation_of, join_execution, keeps_times
+from sash.plan.multi_join import MultiJoin
+from sash.plan.punctuations import useful_promises
 from sash.plan.set_windows import Side, WindowedSet
-from sash.plan.shared_joins import joined_aggregate
 from sash.plan.stages import EVERYWHERE, StagePlan, Target, stages
 from sash.rows.set_index import DEFAULT_DIRECTORY
 from sash.runtime.continuous.continuous_queries import PlanDecision
 from sash.runtime.continuous.join_layout import JoinLayout
-from sash.runtime.continuous.set_runtime import SetQuery
-from sash.runtime.explaining.explain_joins import explain_joins
-from sash.runtime.route import SelectDecision
-from sash.sharing.descriptions import SCANNED
+from sash.runtime.explaining.explain_time import time_lines
+from sash.runtime.route import RouteDecision, SelectDecision
 
 _NAMES = {"list": "L-INDEX", "tree": "T-INDEX", "hash": "H-INDEX", "unsorted": "UH-INDEX"}
 
@@ -64,12 +87,12 @@ def _window(side: Side, pane: int) -> str:
     return f"{side.window.describe()}, {side.length // pane} panes{steps}"
 
 
-_PATTERNS = (
-    "  MON  never expires",
-    "  WKS  first in, first out: stored as it comes",
-    "  WK   its expiry is known: stored in a calendar queue",
-    "  STR  may be taken back: stored by its identity",
-)
+_PATTERNS = {
+    UpdatePattern.MONOTONIC: "never expires",
+    UpdatePattern.WEAKEST: "first in, first out: stored as it comes",
+    UpdatePattern.WEAK: "its expiry is known: stored in a calendar queue",
+    UpdatePattern.STRICT: "may be taken back: stored by its identity if most tuples are, else in a calendar queue",
+}
 _KINDS = {
     "tuples": "tuples taken and given",
     "chunks": "writing chunks",
@@ -81,7 +104,9 @@ _KINDS = {
 }
 
 
-def explain_select(decision: SelectDecision, answer: str | None, explain_changes: Callable[[Node], str]) -> str:
+def explain_select(
+    decision: SelectDecision, answer: str | None, explain_changes: Callable[[RouteDecision], str]
+) -> str:
     """Both explanations of a SELECT without SLIDE, or the only one. `answer` explains the decision's answer."""
     texts = [] if answer is None else [answer]
     if decision.changes is not None:
@@ -92,26 +117,35 @@ def explain_select(decision: SelectDecision, answer: str | None, explain_changes
     return "\n\n".join(texts)
 
 
-def explain_continuous(decision: PlanDecision) -> str:
+def explain_continuous(decision: PlanDecision, streams: Iterable[Stream] = ()) -> str:
+    """`streams` are those that the plan reads."""
+    return "\n".join([*_explained(decision), *time_lines(streams)])
+
+
+def _explained(decision: PlanDecision) -> list[str]:
     plan, strategy = decision.choice.plan, decision.choice.strategy
     if decision.group is not None:
         joins = explain_joins(decision.group.plan, decision.current, strategy)
         shared = [*_from_synopses(decision, decision.group), *explain_plan(decision.group.plan)[1:]]
-        return "\n".join([_title(plan), *shared, *joins, *_beginning(decision)])
-    if isinstance(decision.query, SetQuery):
-        sets = explain_sets(decision.query.asked, decision.mates)
-        return "\n".join([_title(decision.written), *sets, *_beginning(decision)])
+        return [_title(plan), *shared, *joins, *_beginning(decision)]
+    asked = decision.routed.windowed_set if decision.routed.route is Route.SETS else None
+    if asked is not None:
+        sets = explain_sets(asked, decision.mates)
+        return [_title(decision.routed.written), *sets, *_beginning(decision)]
     joins = explain_joins(plan, decision.current, strategy)
-    own = _own_join(decision)
-    why = [*_rewriting(decision), *_evaluation(decision), *own, *joins, *_execution(decision), *_beginning(decision)]
-    return "\n".join([*explain_plan(plan), *why])
+    state = [*explain_state(plan, decision.current, strategy), *explain_promises(plan, strategy)]
+    own = [*state, *_own_join(decision), *_nested(decision)]
+    chosen = [*_rewriting(decision), *_replanning(decision), *_evaluation(decision)]
+    why = [*chosen, *own, *joins, *_execution(decision), *_beginning(decision)]
+    return [*explain_plan(plan), *why]
 
 
 def explain_plan(plan: Node) -> list[str]:
     every = stages(plan)
     exchanges = {path: f"Exchange {_by([column])}" for stage in every for path, column in stage.lower.items()}
     shown = [f"  {'  ' * depth}{line}" for depth, line in _tree(plan, "", 0, exchanges)]
-    used = [line for line in _PATTERNS if any(each.endswith(f"-> {line.split()[0]}") for each in shown)]
+    patterns = {node.pattern for _, node in edges(plan)}
+    used = [f"  {pattern.label:3}  {text}" for pattern, text in _PATTERNS.items() if pattern in patterns]
     title = [_title(plan), "Plan, each edge with its update pattern"]
     return [*title, *shown, *used, *_growth(plan), *_on_spark(plan, every)]
 
@@ -124,6 +158,42 @@ def _tree(node: Node, path: str, depth: int, exchanges: dict[str, str]) -> Itera
     yield depth, f"{node.describe()}  -> {node.pattern.label}"
     for place, below in enumerate(inputs(node)):
         yield from _tree(below, path_below(path, place), depth + 1, exchanges)
+
+
+def explain_state(node: Node, known: Statistics, strategy: str) -> Iterator[str]:
+    """The buffers that depend on the data, the groups that keep few tuples, and what bounds the memory of whole
+    streams; from the answer down."""
+    if isinstance(node, GroupBy) and drops_outdone(node, strategy):
+        yield f"State of {node.describe()}: without tuples that another one outlives and outdoes"
+    if _remembers_values(node):
+        yield f"State of {node.describe()}: bounded, a row for each value: conditions and tables leave finitely many"
+    lower = strategy_below(node, strategy)
+    for below in inputs(node):
+        if isinstance(node, STORING) and executed_pattern(below, strategy) is UpdatePattern.STRICT and strategy == UPA:
+            yield _stored(below, known)
+        yield from explain_state(below, known, lower)
+
+
+def _remembers_values(node: Node) -> bool:
+    """Whether it stands for all tuples of whole streams (thesis 2.2.1)."""
+    is_whole = isinstance(node, Distinct) and node.pattern is UpdatePattern.MONOTONIC
+    return is_whole or isinstance(node, RememberedValues)
+
+
+def explain_promises(plan: Node, strategy: str) -> Iterator[str]:
+    """The columns about which a promise lets an operator forget tuples."""
+    for node, columns in useful_promises(plan, strategy):
+        names = ", ".join(dict.fromkeys(f"{each.stream}.{each.column}" for each in columns))
+        yield f"punctuate() on {names} frees state of {node.describe()}"
+
+
+def _stored(node: Node, known: Statistics) -> str:
+    part = flow_above(node, known, UPA).announced
+    kind = buffer_for(UpdatePattern.STRICT, taken_back=part).kind
+    matched = [matched_in(each) for _, each in edges(node) if isinstance(each, Negation | Intersection)]
+    source = "measured" if any(name in known.taken_back for name in matched) else "assumed"
+    ends = f"{part:.0%} of its tuples are taken back ({source})" if part < 1 else "all of its tuples are taken back"
+    return f"State of {node.describe()}: {kind}, because {ends}"
 
 
 def _growth(plan: Node) -> list[str]:
@@ -143,7 +213,7 @@ def _has_endless_rows(node: Node) -> bool:
 
 def _from_synopses(decision: PlanDecision, layout: JoinLayout) -> Iterator[str]:
     """What answers, why, and which queries share the join and the synopses."""
-    joined = joined_aggregate(decision.written)
+    joined = decision.routed.joined
     place = None if joined is None else layout.place_of(joined)
     assert place is not None
     table, (first, second) = layout.tables[place.table], layout.cut.windows
@@ -151,11 +221,9 @@ def _from_synopses(decision: PlanDecision, layout: JoinLayout) -> Iterator[str]:
     groups = f", by {', '.join(table.keys)}" if table.keys else ""
     yield f"Answered from a join synopsis over {place.pair.first} and {place.pair.second} {panes}{groups}"
     yield f"  {table.choice.reason}"
-    scanned = place.part.synopsis_kind in SCANNED
-    together = (
-        "one scan answers all windows that are due (CS5)" if scanned else "looked up once for equal windows (CS4)"
-    )
-    yield f"  {place.decision.reason} ({place.decision.rule}); {together}"
+    rule, apart = place.together
+    together = "looked up once for equal windows" if apart else "one scan answers all windows that are due"
+    yield f"  {place.decision.reason} ({place.decision.rule}); {together} ({rule})"
     windows = f"windows of {format_duration(first)} and {format_duration(second)}"
     alone = "not shared yet" if decision.apart is None else f"not shared with {decision.apart}"
     shared = f"shared with {', '.join(decision.mates)}" if decision.mates else alone
@@ -164,18 +232,24 @@ def _from_synopses(decision: PlanDecision, layout: JoinLayout) -> Iterator[str]:
 
 def _own_join(decision: PlanDecision) -> list[str]:
     """Why an aggregate over a join does not share it."""
-    if decision.execution in (AUTO, UPA) or joined_aggregate(decision.written) is None:
+    routed = decision.routed
+    if routed.is_free or routed.joined is None:
         return []
-    return [f"One join for this query alone: SET EXECUTION {decision.execution} gives it its own plan"]
+    return [f"One join for this query alone: SET EXECUTION {routed.execution} gives it its own plan"]
+
+
+def _nested(decision: PlanDecision) -> list[str]:
+    """Which queries with other windows use the same state, or why they do not."""
+    found = decision.nested
+    if found is None:
+        return []
+    names = f"shared with {', '.join(decision.mates)}" if found.allowed else f"not shared with {decision.apart}"
+    return [f"State {names}: {found.reason} ({found.rule})"]
 
 
 def _beginning(decision: PlanDecision) -> list[str]:
     """When a query that comes after its streams' first tuples has seen enough."""
-    if decision.late is None:
-        return []
-    known = decision.late.complete_from
-    when = "never complete" if known is None else f"complete as of {to_datetime(known).isoformat()} at the earliest"
-    return [f"Begins with empty windows, because its streams have begun: {when}"]
+    return [] if decision.late is None else [f"B{decision.late.described[1:]}"]
 
 
 # -- what was chosen, and why -----------------------------------------------------------------------------
@@ -184,10 +258,21 @@ def _beginning(decision: PlanDecision) -> list[str]:
 def _rewriting(decision: PlanDecision) -> list[str]:
     """What the optimiser's change of the plan gains."""
     chosen = decision.choice
-    if eagerly(chosen.plan) == decision.written:
+    if eagerly(chosen.plan) == decision.routed.written:
         return []
-    before = cost(decision.written, decision.statistics, chosen.strategy)
+    before = cost(decision.routed.written, decision.statistics, chosen.strategy)
     return [f"Rewritten: {_ms(chosen.prices[chosen.strategy])} per second expected, {_ms(before)} as written"]
+
+
+def _replanning(decision: PlanDecision) -> list[str]:
+    """Since when this plan runs instead of the registered one, and why no other plan of several windows takes over."""
+    lines, found = list[str](), decision.replaced
+    if found is not None:
+        as_of = to_datetime(found.at).isoformat()
+        lines += [f"Plan replaced as of {as_of}, by what was measured: the plan before it cost {_ms(found.before)}"]
+    if decision.fixed is not None and len(windows(decision.choice.plan)) > 1:
+        lines += [f"Plan not replaced while it runs: {decision.fixed}"]
+    return lines
 
 
 def _evaluation(decision: PlanDecision) -> list[str]:
@@ -199,7 +284,7 @@ def _evaluation(decision: PlanDecision) -> list[str]:
     if lazy is None:
         costs = f"{_ms(prices.eager)} per second expected, {_ms(prices.lazy)} at the multiples alone"
         return [f"Evaluated by every micro-batch{like}: {costs}"]
-    algorithm = f"algorithm {5 if lazy.restores else 4} of the thesis"
+    algorithm = f"algorithm {5 if keeps_times(lazy) else 4} of the thesis"
     costs = f"{_ms(prices.lazy)} per second expected, {_ms(prices.eager)} by every micro-batch"
     return [f"Evaluated at the multiples alone ({algorithm}){like}: {costs}"]
 
@@ -217,7 +302,7 @@ def _execution(decision: PlanDecision) -> list[str]:
 def _why(decision: PlanDecision) -> str:
     if decision.like is not None:
         return f"as query '{decision.like}', which is the same"
-    if decision.execution != AUTO:
+    if decision.routed.execution != AUTO:
         return "because SET EXECUTION says so"
     if NT not in decision.choice.candidates:
         return "because its answer never takes rows back"
@@ -286,3 +371,80 @@ def _by(targets: Sequence[Target]) -> str:
     if not named:
         return "to every bucket" if EVERYWHERE in targets else "into one bucket"
     return f"by {', '.join(named)}"
+
+
+# -- the order of a join (thesis 5.3): what is known of its inputs, and the cost of probing them in each order --------
+
+
+def explain_joins(plan: Node, known: Statistics, strategy: str) -> list[str]:
+    """The lines of every join in a plan, from the answer down."""
+    execution = join_execution(plan, SECOND)
+    joins = [node for node in _downward(plan) if isinstance(node, Join | MultiJoin)]
+    return [line for join in joins for line in _join_lines(join, known, strategy, execution)]
+
+
+def _downward(plan: Node) -> Iterator[Node]:
+    yield plan
+    for below in inputs(plan):
+        yield from _downward(below)
+
+
+def _join_lines(join: Join | MultiJoin, known: Statistics, strategy: str, execution: JoinExecution) -> Iterator[str]:
+    if isinstance(join, MultiJoin) and not join.is_common:
+        yield from _of_graph(join, known, strategy)
+    else:
+        yield from _order_of(join, known, strategy, execution)
+    if isinstance(join, MultiJoin):
+        when = "multiple of SLIDE" if execution.lazy else "micro-batch"
+        yield f"  every {when} chooses the order again, by the tuples stored then"
+
+
+def _order_of(join: Join | MultiJoin, known: Statistics, strategy: str, execution: JoinExecution) -> Iterator[str]:
+    below, flows = inputs(join), [flow_above(each, known, strategy) for each in inputs(join)]
+    # Without keys every tuple meets every tuple: as if all had one value.
+    names = list(zip(*join.keys, strict=True)) or [()] * len(below)
+    values = [values_of(each, own, known) if own else 1.0 for each, own in zip(below, names, strict=True)]
+    sides = [
+        JoinInput(flow.rate, flow.live / max(flow.rate, 1e-9), many, many)
+        for flow, many in zip(flows, values, strict=True)
+    ]
+    order = augmented(sides, execution=execution)
+    shown = [own[0] if own else each.describe() for own, each in zip(names, below, strict=True)]
+    yield (
+        f"{join.describe()}, probed in the order {', '.join(shown[place] for place in order)}: "
+        f"{_number(order_cost(order, sides, execution))} tuples probed per second, "
+        f"{_number(order_cost(range(len(sides)), sides, execution))} as written"
+    )
+    for place in order:
+        rate, live, many = map(_number, (flows[place].rate, flows[place].live, values[place]))
+        yield f"  {shown[place]}: {rate} tuples per second, {live} in the window, {many} values"
+
+
+def _of_graph(join: MultiJoin, known: Statistics, strategy: str) -> Iterator[str]:
+    """Every input has an order of its own, along the equalities."""
+    flows = [flow_above(each, known, strategy) for each in join.inputs]
+    sides, names = graph_inputs(join, flows, known), [_name(each) for each in join.inputs]
+    passed, written = (
+        _number(partial_combinations(join, flows, known, order)) for order in (connected_order, written_order)
+    )
+    yield f"{join.describe()}: {passed} partial combinations visited per second, {written} as written, none is stored"
+    for place, (flow, name) in enumerate(zip(flows, names, strict=True)):
+        order = ", ".join(names[other] for other in connected_order(sides, place)[1:])
+        rate, live, many = _number(flow.rate), _number(flow.live), _values(join, place, sides[place])
+        yield f"  {name} probes {order}: {rate} tuples per second, {live} in the window, {many}"
+
+
+def _values(join: MultiJoin, place: int, side: GraphInput) -> str:
+    """How many values an input has of each of its attributes."""
+    return ", ".join(
+        f"{_number(many)} values of {' and '.join(join.attributes[number][place])}"
+        for number, many in side.values.items()
+    )
+
+
+def _name(node: Node) -> str:
+    return " and ".join(window.alias for window in windows(node))
+
+
+def _number(estimate: Number) -> str:
+    return f"{float(estimate):,.0f}" if estimate >= 10 else f"{float(estimate):.2g}"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from sash.archive import Facts
-from sash.catalog import CLUSTER
-from sash.core.time import format_duration
+from sash.catalog import CLUSTER, KeptForm, QueryResult, Route, StoredIndex
+from sash.core.changes import UpdatePattern
+from sash.core.time import Micros, format_duration
+from sash.runtime.explaining.explain_time import time_lines
 from sash.runtime.stored.archive_feed import ArchiveFeed, wanted_keys
 from sash.runtime.stored.stored_access import (
     Access,
@@ -18,22 +21,39 @@ from sash.runtime.stored.stored_access import (
     choose_access,
     sorting_column,
 )
-from sash.runtime.stored.stored_indexes import COLLECTED, KeptIndexes
-from sash.sql import ArchiveReading, Link, StoredQuestion, StoredReading, WindowOrder
+from sash.runtime.stored.stored_indexes import COLLECTED, StoredIndexes
+from sash.sql import ArchiveReading, Link, ResultReading, SoughtValues, StoredQuestion, StoredReading, WindowOrder
+
+
+@dataclass(frozen=True)
+class ResultAccess:
+    """The index that finds the sought values in a query's result, and about how many values it has."""
+
+    index: StoredIndex
+    sought: SoughtValues
+    values: int
+
+
+AccessOf = Callable[[ResultReading], ResultAccess | None]
 
 
 def explain_rows(
     question: StoredQuestion,
     indexes_of: IndexesOf = lambda stream: None,
     feed_of: Callable[[str], ArchiveFeed] | None = None,
+    access_of: AccessOf = lambda reading: None,
 ) -> str:
     """`feed_of` gives an archive that exists already."""
-    return "\n".join(_lines(question, indexes_of, feed_of))
+    return "\n".join(_lines(question, indexes_of, feed_of, access_of))
 
 
 def _lines(
-    question: StoredQuestion, indexes_of: IndexesOf, feed_of: Callable[[str], ArchiveFeed] | None
+    question: StoredQuestion,
+    indexes_of: IndexesOf,
+    feed_of: Callable[[str], ArchiveFeed] | None,
+    access_of: AccessOf,
 ) -> Iterator[str]:
+    yield from time_lines(reading.stream for reading in question.windows.values())
     if question.windows:
         yield "One-time: by Spark SQL over the stored rows, as of the newest closed sub-window"
     else:
@@ -51,8 +71,61 @@ def _lines(
         yield f"  {view}: archive {archived.archive.name}, {_archived(archived, feed)}"
         if feed is not None:
             yield f"    {_facts(feed.archive.facts())}"
+    for view, result in question.results.items():
+        yield f"  {view}: query {result.result.name}, {_rows_asked(result.result)}{_kept(result.result)}"
+        yield f"    {_result_access(result, access_of(result))}"
     placed = [way.sorting.sql for way in access.values() if isinstance(way, ByPlace)]
     yield f"  {placed[0] if placed else question.sql}"
+
+
+_RESULTS = {
+    Route.CHANGES: "the rows of its view",
+    Route.NESTED_JOINS: "the rows of its view",
+    Route.JOINED_PANES: "its last answer",
+    Route.SETS: "its last answer",
+    Route.PANES: "its answer as of the newest pane",
+}
+
+
+_LEAVING = {
+    UpdatePattern.MONOTONIC: "an index only grows",
+    UpdatePattern.WEAKEST: "the oldest rows leave an index first",
+    UpdatePattern.WEAK: "rows leave an index in parts, when the last row of a part expires",
+    UpdatePattern.STRICT: "an index has the changes that take rows back, and is made anew when most rows have gone",
+}
+
+
+_STORED = {
+    KeptForm.ANSWERS: "the rows of its answers of the last",
+    KeptForm.STREAM: "its results of the last",
+    KeptForm.RELATION: "the rows that are there, and those that have left in the last",
+}
+
+
+def what_is_kept(form: KeptForm, keep: Micros) -> str:
+    """What KEEP stores of a query, in words."""
+    return f"{_STORED[form]} {format_duration(keep)}"
+
+
+def _rows_asked(result: QueryResult) -> str:
+    query = result.query
+    return _RESULTS[query.route] if query.keep is None else what_is_kept(query.kept, query.keep)
+
+
+def _kept(result: QueryResult) -> str:
+    return "" if result.pattern is None else f" ({result.pattern.label}: {_LEAVING[result.pattern]})"
+
+
+def _result_access(reading: ResultReading, access: ResultAccess | None) -> str:
+    result, terms = reading.result, " AND ".join(map(str, reading.sought))
+    if access is not None:
+        index = f"the {access.index.kind} index on {access.index.column}, which has {access.values:,} values"
+        return f"{access.sought}: found by {index}"
+    if not reading.sought:
+        return "every row"
+    scanned = f"{terms}: looked for in every row"
+    way_out = f"; CREATE INDEX ON {result.name} ({reading.sought[0].column}) would find the rows"
+    return f"{scanned}{way_out if result.is_kept else ''}"
 
 
 def _archived(reading: ArchiveReading, feed: ArchiveFeed | None) -> str:
@@ -78,7 +151,7 @@ def _facts(facts: Facts) -> str:
 
 
 def _access(
-    reading: StoredReading, access: Access | None, indexes: KeptIndexes | None, sorting: WindowOrder | None
+    reading: StoredReading, access: Access | None, indexes: StoredIndexes | None, sorting: WindowOrder | None
 ) -> str:
     """How the question finds its rows."""
     if access is None or indexes is None:
@@ -96,7 +169,7 @@ def _access(
             return f"{sorting}: every row, with its place in this order by {index}; Spark does not sort"
 
 
-def _scan(reading: StoredReading, indexes: KeptIndexes | None, sorting: WindowOrder | None) -> str:
+def _scan(reading: StoredReading, indexes: StoredIndexes | None, sorting: WindowOrder | None) -> str:
     """The lines of a question without an index: the values it looks for, and an index that would help."""
     if reading.stream.keep_in == CLUSTER:
         terms = " AND ".join(map(str, reading.sought)) or "every row"

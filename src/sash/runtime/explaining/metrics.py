@@ -29,8 +29,10 @@ _COUNTERS = {
     "null_timestamps": "Tuples without a timestamp",
     "unparsable": "Rows that could not be parsed",
     "jumped_tuples": "Tuples that MAX JUMP has left out",
-    "seconds_in_spark": "Seconds spent in passes on Spark",
-    "seconds_in_sash": "Seconds spent on panes, schedules and answers",
+    "seconds_in_spark": "Seconds of micro-batches spent on Spark",
+    "seconds_in_sash": "Seconds of micro-batches spent on panes, plans, schedules, answers and the log",
+    "seconds_between": "Seconds between micro-batches that Spark spent on its source, plans and logs",
+    "seconds_waiting": "Seconds between micro-batches spent waiting for the trigger",
     "tuples_read": "Tuples read from sources",
     "rows_expanded": "Rows made of the tuples, for panes or for windows",
     "rows_aggregated": "Rows aggregated, and partials merged",
@@ -40,12 +42,14 @@ _COUNTERS = {
     "joint_cost": "Pane values that executions combined, by the cost model",
     "separate_cost": "Pane values that they would have combined one by one, by the cost model",
     "beside_slides": "Executions during which their window slid",
+    "beside_restarts": "Executions begun again because their window slid",
     "answers": "Answers given",
     "answers_forgotten": "Answers given up for want of memory",
     "subscriber_errors": "Calls of subscribers that raised",
     "delivered": "Answers that a subscriber with a queue was called with",
     "dropped": "Answers that a full queue has left out",
     "written": "Answers written",
+    "plan_replacements": "Times that another plan has replaced the running one",
     "stored_reads": "Reads of the stored window by questions",
     "read_restarts": "Reads of the stored window begun again because it slid",
     "read_undone": "Sub-windows that reads took back because they had left the window",
@@ -56,16 +60,20 @@ _GAUGES = {
     "work_saved": "Part of the rows that one Spark job per query would read, expand and aggregate, and Sash does not",
     "passes": "Readers of a stream, all streams together",
     "state_rows": "Rows of state: of panes, or of the open windows of one Spark job per query",
+    "answer_bytes": "About how many bytes the remembered answers take",
     "plans": "Running plans of continuous queries",
     "watermark": "The watermark, in seconds since 1970",
     "overloaded": "Whether micro-batches take longer than the time between them",
     "input_limit": "Bytes or offsets of a micro-batch at most, by max_lag",
     "kept_part": "The part of the tuples that is kept now",
     "error": "Whether there is an error",
+    "paused": "Whether a query is paused",
     "lateness": "Updates beyond SLIDE, per answer",
     "exactly": "Whether the query, or the sub-group, stays at its own multiples of SLIDE",
     "waiting": "Answers that wait for a sink or a subscriber",
     "rows": "Rows held",
+    "kept_rows": "Rows that KEEP stores of a query",
+    "kept_bytes": "Bytes of these rows in memory, about",
     "panes": "Panes held",
     "groups": "Groups held",
     "windows_per_tuple": "Windows of all queries that a tuple falls into",
@@ -82,6 +90,7 @@ def exposition(stats: Mapping[str, Any]) -> str:
     """The text of a scrape."""
     families: dict[str, _Family] = {}
     for part, labels, numbers in _parts(stats):
+        labelled = _labelled(labels)
         for name, value in numbers.items():
             number = _number(name, value)
             if number is None:
@@ -90,7 +99,7 @@ def exposition(stats: Mapping[str, Any]) -> str:
             full = f"sash_{part}_{name}" + ("_total" if counted else "")
             about = _COUNTERS.get(name) or _GAUGES.get(name) or f"{name} in stats()"
             family = families.setdefault(full, _Family(full, "counter" if counted else "gauge", about))
-            family.samples.append((labels, number))
+            family.samples.append((labelled, number))
     return "".join(family.text() for family in families.values())
 
 
@@ -135,16 +144,16 @@ def _number(name: str, value: Any) -> float | int | None:
 
 @dataclass
 class _Family:
-    """The samples of one name: Prometheus wants them together."""
+    """The samples of one name, with their labels as text: Prometheus wants them together."""
 
     name: str
     kind: str
     about: str
-    samples: list[tuple[Labels, float | int]] = field(default_factory=list)
+    samples: list[tuple[str, float | int]] = field(default_factory=list)
 
     def text(self) -> str:
         lines = [f"# HELP {self.name} {_escaped(self.about)}", f"# TYPE {self.name} {self.kind}"]
-        lines += [f"{self.name}{_labelled(labels)} {_written(value)}" for labels, value in self.samples]
+        lines += [f"{self.name}{labelled} {_written(value)}" for labelled, value in self.samples]
         return "\n".join(lines) + "\n"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,27 +17,32 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.catalog import Catalog
+from sash.catalog import Catalog, RegisteredQuery
 from sash.core.errors import CatalogError, nearest
 from sash.core.time import SECOND, format_duration, to_datetime
 from sash.core.window import TimeWindow, Window
 from sash.isolation import Isolation
 from sash.panes.partials import Partial
-from sash.runtime.answers.registered_query import Query
+from sash.runtime.answers.answer import Explanation
+from sash.runtime.answers.registered_query import AnswerMemory, Query
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
-from sash.runtime.continuous.join_runtime import JoinRuntime
+from sash.runtime.continuous.plan_runtime import PlanRuntime
 from sash.runtime.periodic.active import ActiveQuery
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.statistics import ExecutionRecord, GroupStatistics, ReadStatistics
+from sash.runtime.streams.load import IDLE, SessionState
 from sash.runtime.streams.running_stream import RunningStream
 from sash.runtime.work import saved, total
 from sash.schedule import POLICY_NAMES, Policy
 from sash.schedule import policy as policy_named
+from sash.sql import function_kinds
 from sash.sql.types import spark_name
 
 # How many stored values of a pane table a report looks at.
 _MOST_VALUES = 2_000_000
 _NOTHING = np.empty(0, dtype=np.int64)
+# How many rows of the last answer DESCRIBE EXTENDED shows.
+_ROWS_SHOWN = 10
 
 
 class _Part(NamedTuple):
@@ -47,11 +53,11 @@ class _Part(NamedTuple):
 
 
 def schedule_report(
-    streams: dict[str, RunningStream], joins: Sequence[JoinRuntime], isolation: Isolation
+    streams: dict[str, RunningStream], plans: Sequence[PlanRuntime], isolation: Isolation
 ) -> dict[str, Any]:
     """Costs are the model's, per second of the stream's time; for row-based windows, which have no time, per tuple."""
     policies = [policy_named(name) for name in POLICY_NAMES]
-    parts = [_join_part(join, policies) for join in joins]
+    parts = [_plan_part(plan, policies) for plan in plans]
     parts += [
         isolation.reading(partial(_group_part, running.stream.name, group, policies))
         for running in list(streams.values())
@@ -71,9 +77,9 @@ def _group_part(stream: str, group: PaneGroup, policies: Sequence[Policy]) -> _P
     return _Part(costs, _told(stream, group.timeline.executed(group)))
 
 
-def _join_part(join: JoinRuntime, policies: Sequence[Policy]) -> _Part:
-    names = ", ".join(stream.name for stream in join.streams.values())
-    return _Part([join.predicted(policy) * SECOND for policy in policies], _told(names, join.executed()))
+def _plan_part(plan: PlanRuntime, policies: Sequence[Policy]) -> _Part:
+    names = ", ".join(stream.name for stream in plan.streams.values())
+    return _Part([plan.predicted(policy) * SECOND for policy in policies], _told(names, plan.executed()))
 
 
 def _told(stream: str, executed: Iterable[ExecutionRecord]) -> list[dict[str, Any]]:
@@ -85,7 +91,8 @@ def _told(stream: str, executed: Iterable[ExecutionRecord]) -> list[dict[str, An
 
 def show_queries(catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
     rows = []
-    for query in catalog.queries:
+    # A query keeps its place when it is replaced.
+    for query in sorted(catalog.queries, key=lambda query: query.first_serial):
         handle = handles[query.name]
         latest = handle.latest()
         rows.append(
@@ -96,16 +103,48 @@ def show_queries(catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
                 "answers": handle.answered,
                 "last_as_of": None if latest is None else latest.as_of,
                 "query": query.text,
+                "comment": query.comment,
             }
         )
     fields = [("name", pa.string()), ("stream", pa.string()), ("state", pa.string()), ("answers", pa.int64())]
-    schema = pa.schema([*fields, ("last_as_of", pa.timestamp("us", "UTC")), ("query", pa.string())])
+    fields += [("last_as_of", pa.timestamp("us", "UTC")), ("query", pa.string()), ("comment", pa.string())]
+    return pa.Table.from_pylist(rows, pa.schema(fields))
+
+
+def show_streams(catalog: Catalog, states: SessionState) -> pa.Table:
+    rows = [
+        {
+            "name": stream.name,
+            "source": "DataFrame" if stream.source is None else stream.source.format,
+            "timestamp": stream.timestamp,
+            "delay": format_duration(stream.delay),
+            "granule": format_duration(stream.granule),
+            "keep": None if stream.keep is None else format_duration(stream.keep),
+            "state": states.streams[stream.name].name if stream.name in states.streams else IDLE,
+            "queries": sum(query.reads(stream.name) for query in catalog.queries),
+        }
+        for stream in catalog.streams
+    ]
+    names = ("name", "source", "timestamp", "delay", "granule", "keep", "state")
+    schema = pa.schema([*((name, pa.string()) for name in names), ("queries", pa.int64())])
     return pa.Table.from_pylist(rows, schema)
+
+
+def show_functions(catalog: Catalog, like: str | None) -> pa.Table:
+    """Functions and aggregates whose names are like a pattern: `*` stands for any letters, `|` separates patterns."""
+    known = {**function_kinds(), **dict.fromkeys(catalog.aggregates, "aggregate of the program")}
+    patterns = ["*"] if like is None else [each.strip() for each in like.lower().split("|")]
+    names = sorted(name for name in known if any(fnmatchcase(name, pattern) for pattern in patterns))
+    return pa.table(
+        {"name": pa.array(names, pa.string()), "kind": pa.array([known[name] for name in names], pa.string())}
+    )
 
 
 def _state(handle: Query) -> str:
     if handle.failure is not None:
         return "failed"
+    if handle.is_paused:
+        return "paused"
     return "registered" if handle.error is None else "cannot write"
 
 
@@ -118,7 +157,7 @@ def show_tables(catalog: Catalog, sizes: dict[str, int]) -> pa.Table:
     return pa.Table.from_pylist(rows, pa.schema([("name", text), ("kind", text), ("key", text), ("rows", pa.int64())]))
 
 
-def describe(name: str, catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
+def describe(name: str, catalog: Catalog, handles: dict[str, Query], continuous: ContinuousQueries) -> pa.Table:
     """A query's facts, or the columns of a stream, a table or an archive."""
     if catalog.has_query(name):
         query = catalog.query(name)
@@ -126,12 +165,16 @@ def describe(name: str, catalog: Catalog, handles: dict[str, Query]) -> pa.Table
         facts = {
             "name": query.name,
             "query": query.text,
+            **({} if handle.cql == query.text else {"read as": handle.cql}),
             "stream": ", ".join(query.streams) or query.stream,
             "priority": str(query.priority),
             "lifetime": "unlimited" if query.lifetime is None else format_duration(query.lifetime),
-            **({"execution": query.execution} if query.is_continuous else {"synopsis": query.synopsis or "auto"}),
+            **({} if query.keep is None else {"keep": format_duration(query.keep)}),
+            **(_plan_facts(query, continuous) if query.is_continuous else {"synopsis": query.synopsis or "auto"}),
             "answers": str(handle.answered),
+            **({"state": "paused"} if query.paused else {}),
             "error": "" if handle.error is None else str(handle.error),
+            "comment": query.comment,
         }
         return pa.table({"fact": list(facts), "value": list(facts.values())})
     schemas = {stream.name.lower(): stream.schema for stream in catalog.streams}
@@ -144,10 +187,25 @@ def describe(name: str, catalog: Catalog, handles: dict[str, Query]) -> pa.Table
     return pa.table({"column": schema.names, "type": [spark_name(field.type) for field in schema]})
 
 
+def describe_extended(facts: pa.Table, query: RegisteredQuery, handle: Query, explained: Explanation) -> pa.Table:
+    """The facts of DESCRIBE, the query's route and state, the sections of EXPLAIN, and the last answer's first rows."""
+    latest = handle.latest()
+    found = dict(zip(facts["fact"].to_pylist(), facts["value"].to_pylist(), strict=True))
+    found |= {"route": query.route.value, "state": _state(handle), **explained.sections}
+    if latest is not None:
+        rows = latest.table.slice(0, _ROWS_SHOWN).to_pylist()
+        found |= {"last answer as of": latest.as_of.isoformat(), "last answer": "\n".join(map(str, rows))}
+    return pa.table({"fact": list(found), "value": list(found.values())})
+
+
+def _plan_facts(query: RegisteredQuery, continuous: ContinuousQueries) -> dict[str, str]:
+    return {"execution": query.execution, "complete from": continuous.complete_from(query) or ""}
+
+
 def session_statistics(
     streams: dict[str, RunningStream],
     queries: dict[str, Query],
-    forgotten: int,
+    memory: AnswerMemory,
     continuous: ContinuousQueries,
     isolation: Isolation,
 ) -> dict[str, Any]:
@@ -193,7 +251,8 @@ def session_statistics(
                 "executions": executed["refreshes"],
             },
         },
-        "answers_forgotten": forgotten,
+        "answer_bytes": memory.used,
+        "answers_forgotten": memory.forgotten,
         "plans": continuous.plans,
         "streams": by_stream,
         "queries": told,
@@ -283,9 +342,11 @@ def _query_statistics(query: Query, scheduled: dict[str, Any]) -> dict[str, Any]
     return {
         "answers": answers,
         "error": None if error is None else str(error),
+        "paused": query.is_paused,
         "subscriber_errors": query.subscriber_errors,
         "subscribers": query.subscribers(),
         "sinks": query.sinks(),
+        **({} if query.outward.kept is None else query.outward.kept.statistics()),
         **scheduled,
         "lateness": scheduled.get("lateness", 0) / max(1, answers),
     }
@@ -316,6 +377,7 @@ def _execution_statistics(groups: list[GroupStatistics]) -> dict[str, Any]:
         "joint_executions": sum(g.joint_executions for g in groups),
         "refreshes": sum(g.refreshes for g in groups),
         "beside_slides": sum(g.beside_slides for g in groups),
+        "beside_restarts": sum(g.beside_restarts for g in groups),
     }
 
 

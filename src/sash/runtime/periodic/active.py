@@ -78,23 +78,42 @@ class BoundReading:
         """Whether an edge of its windows lies inside a stored pane: such windows cannot be answered."""
         return any(self.group.cuts(span, now) for span in self.reading.spans)
 
+    @property
+    def has_plain_start(self) -> bool:
+        """Whether the window begins a fixed time before its answer."""
+        return not (isinstance(self.reading.window, LandmarkWindow) or self.reading.window.unbounded)
+
     def is_empty(self, now: int) -> bool:
         window = self.reading.window
         return self.group.panes.is_empty(window, now)
 
 
+class LastAnswer:
+    """The time of the last answer of some queries, and the sum of all latenesses, in updates.
+
+    Queries that are executed together, time after time, share one. `is_shared` ends when one of them leaves.
+    """
+
+    __slots__ = ("as_of", "is_shared", "lateness")
+
+    def __init__(self, as_of: int | None = None, lateness: int = 0) -> None:
+        self.as_of = as_of
+        self.lateness = lateness
+        self.is_shared = True
+
+
 @dataclass
 class ActiveQuery:
-    """`home` is the group in which the query is scheduled: that of its first reading."""
+    """A periodic query that runs. `home`, the group of its first reading, schedules the query."""
 
     compiled: CompiledQuery
     readings: list[BoundReading]
     ends_at: Micros | None = None
     empty: EmptyOnce = field(default_factory=EmptyOnce)
-    # The time of the last answer, and the sum of all latenesses, in updates.
-    answered: int | None = None
-    lateness: int = 0
     name: str = field(init=False)
+    # With the queries of its task, and its lateness beyond what is shared.
+    _last: LastAnswer = field(init=False, default_factory=LastAnswer)
+    _lateness: int = field(init=False, default=0)
     # The windows of a query with one reading.
     spans: tuple[Window, ...] | None = field(init=False, default=None)
     _parts: list[tuple[PaneGroup, int, AnswerPart]] = field(init=False, default_factory=list)
@@ -103,6 +122,26 @@ class ActiveQuery:
         self.name = self.compiled.name
         if len(self.readings) == 1:
             self.spans = self.readings[0].reading.spans
+
+    @property
+    def answered(self) -> int | None:
+        """The time of the last answer."""
+        return self._last.as_of
+
+    @property
+    def lateness(self) -> int:
+        """The sum of all latenesses, in updates."""
+        return self._lateness + self._last.lateness
+
+    def note_answer(self, as_of: int | None, lateness: int) -> None:
+        """Note the time of the last answer, and the sum of all latenesses, apart from other queries."""
+        self._last.is_shared = False
+        self._last, self._lateness = LastAnswer(as_of, lateness), 0
+
+    def share_last_answer(self, last: LastAnswer, lateness: int) -> None:
+        """Note answers together with other queries from now on; `lateness` is its own until now."""
+        self._last.is_shared = False
+        self._last, self._lateness = last, lateness - last.lateness
 
     def parts(self) -> list[tuple[PaneGroup, int, AnswerPart]]:
         """What its leaves want of which groups. The parts are made anew only when the rules decide on other covers."""
@@ -116,11 +155,19 @@ class ActiveQuery:
                     self._parts.append((bound.group, leaf, AnswerPart(finisher, reader, bound.covered)))
         return self._parts
 
+    def go_on_from(self, before: ActiveQuery) -> None:
+        """Take the place of another query: the same LIFETIME goes on, another one begins."""
+        if self.compiled.lifetime == before.compiled.lifetime:
+            self.ends_at = before.ends_at
+
     @property
     def has_told_all(self) -> bool:
         """Whether its windows end at fixed times, and its last answer covers them."""
-        until = self.compiled.until
-        return until is not None and self.answered is not None and self.answered >= until
+        return self.answered is not None and self.tells_all(self.answered)
+
+    def tells_all(self, as_of: int) -> bool:
+        """Whether its windows end at fixed times, and an answer as of a time covers them."""
+        return self.compiled.until is not None and as_of >= self.compiled.until
 
     @property
     def home(self) -> PaneGroup:
@@ -138,7 +185,7 @@ class ActiveQuery:
 
     @property
     def reads_cluster(self) -> bool:
-        return any(bound.group.cluster_panes is not None for bound in self.readings)
+        return any(bound.group.panes.is_read_by_job for bound in self.readings)
 
     @property
     def groups(self) -> list[PaneGroup]:
@@ -170,6 +217,8 @@ class Membership:
         self.keeps_history = False
         self.keeps_everything = False
         self.landmarks: set[LandmarkWindow] = set()
+        # The readings of queries that are gone, until what is stored for them is let go.
+        self._left: list[BoundReading] = []
 
     def trial(self) -> Membership:
         """A copy with the same readings."""
@@ -183,8 +232,15 @@ class Membership:
         self._look_back(bound)
 
     def remove(self, queries: Collection[str]) -> None:
-        for key in [key for key in self.readers if key[0] in queries]:
-            self._forget(self.readers.pop(key))
+        """Remove readers. What is stored for them stays until it is let go."""
+        gone = [key for key in self.readers if key[0] in queries]
+        self._left = [*self._left, *(self.readers.pop(key) for key in gone)]
+
+    def let_go(self) -> None:
+        """Look back only as far as the present readers, and need no more than what they read."""
+        for bound in self._left:
+            self._forget(bound)
+        self._left = []
         self.reach, self.keeps_history, self.keeps_everything = 0, False, False
         self.landmarks.clear()
         for bound in self.readers.values():

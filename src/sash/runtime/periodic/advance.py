@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from sash.runtime.answers.answer import Answer
+from sash.runtime.answers.answer import AnswerBatch
 from sash.runtime.periodic.active import AdvanceOutcome
 from sash.runtime.periodic.flight import Flight
 from sash.runtime.periodic.joint_queries import JointQueries, divided
@@ -34,9 +34,11 @@ from sash.schedule import ScheduledTask, SharedTime
 class ServiceResult:
     """The results of one service, and the seconds of its executions."""
 
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[AnswerBatch] = field(default_factory=list)
     outcome: AdvanceOutcome = field(default_factory=AdvanceOutcome)
     seconds: float = 0.0
+    # How many executions have departed.
+    departed: int = 0
 
 
 # Executes queries as of a time and adds to the result of the service; returns the seconds that it took.
@@ -66,36 +68,54 @@ class Advance:
         outcome: AdvanceOutcome,
         pause: Callable[[], None],
         flies: bool = False,
+        restarts: bool = False,
     ) -> None:
-        """`flies`: executions over panes in the cluster depart, if time matters, and nobody waits for them here."""
+        """`flies`: executions over panes in the cluster depart, if time matters, and nobody waits for them here.
+
+        `restarts`: they are as of the newest pane, and begin again when their window slides.
+        """
         self._groups = groups
         self._targets = targets
         self._execute = execute
         self._outcome = outcome
         self._pause = pause
         self._flies = flies
+        self._restarts = restarts
+        self._start = self._last_position()
+        self._whole = max(targets, default=self._start) - self._start
+        # Groups whose flights have departed before: their deadlines wait.
+        self._waiting = {place for place, group in enumerate(groups) if group.flights}
+        # Which part of the time the flights of a group will take, if they take as long as its last one.
+        self._flown: dict[int, float] = {}
         # The next deadline of each group; serving a group changes only its own.
         self._dues: dict[int, int] = {}
         self.services: list[GroupService] = []
-        self.answers: list[Answer] = []
+        self.answers: list[AnswerBatch] = []
         # Whether the clock had an influence: then the services are not those of an unhurried advance.
         self.hurried = False
 
     def go(self, pace: Pace, shares: SharedTime) -> None:
         """Serve what is due on the way to the targets. When time is up, the rest is late; at least one is served."""
-        start = frontier = self._last_position()
-        whole = max(self._targets, default=start) - start
+        frontier = self._start
         self._dues = {place: due for place in range(len(self._groups)) if (due := self._due(place)) is not None}
         while self._dues:
             unhurried = max(frontier, min(self._dues.values()))
-            frontier = max(unhurried, start + int(min(1.0, pace.passed()) * whole))
+            passed = pace.passed()
+            frontier = max(unhurried, self._after(passed)) if passed else unhurried
             self.hurried |= frontier > unhurried
             if pace.passed() >= 1 and self.services:
                 self.hurried = True
                 break
             for place in self._served_next(frontier, pace, shares):
-                self._serve(self._service(place, self._position(place, frontier), pace), shares, pace.hurries)
+                self._serve(self._service(place, self._position(place, frontier), pace), shares, pace, pace.hurries)
         self._catch_up()
+        # Recovery repeats an advance without recorded services unhurried: nothing began again in it, under any level.
+        restarts = self._restarts and pace.hurries
+        for place, group in enumerate(self._groups):
+            if restarts and any(flight.is_outdated for flight in group.flights):
+                self.hurried = True
+                self.services.append(GroupService(place, group.clock.position, step=ServiceStep.AGAIN))
+                group.begin_again()
 
     def refresh(self, pace: Pace, shares: SharedTime) -> None:
         """Nothing is due: use the remaining time for tasks that have new panes since their last answer."""
@@ -106,7 +126,7 @@ class Advance:
             self.hurried = True
             place = self._chosen(stale, shares)
             service = self._service(place, self._groups[place].clock.position, pace)
-            self._serve(service._replace(early=True), shares, one_by_one=True)
+            self._serve(service._replace(early=True), shares, pace, one_by_one=True)
 
     def repeat(self, services: Iterable[GroupService]) -> None:
         """Repeat the services of a hurried advance."""
@@ -115,9 +135,12 @@ class Advance:
         self._catch_up()
 
     def _serve_again(self, service: GroupService) -> None:
-        if service.early:
+        if service.early or service.step == ServiceStep.AGAIN:
             self._catch_up()
-        self._conclude(service, self._served(service, one_by_one=True))
+        if service.step == ServiceStep.AGAIN:
+            self._groups[service.place].begin_again()
+        else:
+            self._conclude(service, self._served(service, one_by_one=True))
 
     # -- which group is next ---------------------------------------------------------------------------
 
@@ -126,12 +149,22 @@ class Advance:
         begun = [group.clock for group in self._groups if group.clock.origin is not None]
         return min((clock.position for clock in begun), default=0)
 
+    def _after(self, part: float) -> int:
+        """How far the panes have come in when a part of the time has passed."""
+        return self._start + int(min(1.0, part) * self._whole)
+
     def _due(self, place: int) -> int | None:
-        return self._groups[place].next_due(self._targets[place])
+        rests = place in self._waiting or self._flown.get(place, 0.0) >= 1
+        return None if rests else self._groups[place].next_due(self._targets[place])
 
     def _position(self, place: int, frontier: int) -> int:
-        """The position of a group when the stream is at the frontier: the end of a pane."""
+        """The position of a group when the stream is at the frontier: the end of a pane.
+
+        Flights take their time one after the other, so the group is further on when its next flight can start.
+        """
         group = self._groups[place]
+        if place in self._flown:
+            frontier = max(frontier, self._after(self._flown[place]))
         return max(group.clock.position, group.clock.floor(min(frontier, self._targets[place])))
 
     def _served_next(self, frontier: int, pace: Pace, shares: SharedTime) -> list[int]:
@@ -146,23 +179,28 @@ class Advance:
     # -- serving ---------------------------------------------------------------------------------------
 
     def _service(self, place: int, position: int, pace: Pace) -> GroupService:
-        flies = self._flies and pace.hurries and self._groups[place].reads_cluster
-        self.hurried |= flies
-        return GroupService(place, position, step=ServiceStep.FLY if flies else ServiceStep.WHOLE)
+        if not (self._flies and pace.hurries and self._groups[place].reads_cluster):
+            return GroupService(place, position)
+        self.hurried = True
+        position = self._position(place, self._targets[place]) if self._restarts else position
+        return GroupService(place, position, step=ServiceStep.DEPART)
 
-    def _serve(self, service: GroupService, shares: SharedTime, one_by_one: bool) -> None:
+    def _serve(self, service: GroupService, shares: SharedTime, pace: Pace, one_by_one: bool) -> None:
         served = self._served(service, one_by_one)
+        if served.departed:
+            takes = pace.part(served.departed * self._groups[service.place].flight_seconds)
+            self._flown[service.place] = self._flown.get(service.place, 0.0) + takes
         self._conclude(service, served)
         shares.charge(self._groups[service.place].label, served.seconds)
 
     def _served(self, service: GroupService, one_by_one: bool) -> ServiceResult:
         """Execute what a group's scheduler decides: one joint execution, or all that are due as of one time.
 
-        Nobody waits for an execution that flies, and no other flies meanwhile: it has all that are due.
+        Nobody waits for an execution that flies.
         """
         group, served = self._groups[service.place], ServiceResult()
         group.move_to(service.position, served.outcome)
-        flies = service.step == ServiceStep.FLY
+        flies = service.step in (ServiceStep.DEPART, ServiceStep.FLY)
         executions = group.take(service.early, not flies and (one_by_one or not group.schedule.shares))
         awake: list[JointQueries] = []
         far: list[list[JointQueries]] = []
@@ -174,7 +212,7 @@ class Advance:
             awake += here
             far.append(there)
         if any(far):
-            _depart(group, executions, far)
+            served.departed = _depart(group, executions, far, service.step == ServiceStep.FLY)
         if awake:
             served.seconds = self._execute(awake, executions[0].as_of, served)
             moment = group.clock.moment(executions[0].as_of)
@@ -204,11 +242,20 @@ class Advance:
                 group.expire()
 
 
-def _depart(group: PaneGroup, executions: list[ScheduledTask], joint: list[list[JointQueries]]) -> None:
-    """Let executions, each of some queries, run beside what follows: as one job, unless nothing is shared."""
+def _depart(group: PaneGroup, executions: list[ScheduledTask], joint: list[list[JointQueries]], as_one: bool) -> int:
+    """Let executions, each of some queries, run beside what follows: as one job, unless nothing is shared.
+
+    SLIDE EXACTLY queries are apart, because other queries may end up as of a later time. `as_one`: a single flight has
+    all. The result is the number of flights.
+    """
     jobs = [each for each in joint if each]
     if group.schedule.shares:
         jobs = [[each for job in jobs for each in job]]
     for job in jobs:
         group.note_execution(job)
-    group.flight = Flight(group, jobs, executions[0].as_of, executions)
+    if as_one:
+        jobs = [[each for job in jobs for each in job]]
+    else:
+        jobs = [side for job in jobs for side in divided(job, attrgetter("compiled.exactly")) if side]
+    group.flights += [Flight(group, job, executions[0].as_of, executions) for job in jobs]
+    return len(jobs)

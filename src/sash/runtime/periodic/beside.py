@@ -50,8 +50,8 @@ class BesideAgain(Advance):
         joint, awake = begun.commit(target, outcome)
         begun.group.expire()
         if joint is not None:
-            told = [answer for answer in joint.compute() if answer.query in awake]
-            self.answers += [answer for answer in told if answer.query not in self._outcome.failed]
+            wanted = awake - self._outcome.failed.keys()
+            self.answers += [batch.only(wanted.__contains__) for batch in joint.compute()]
             self._outcome.failed |= {name: why for name, why in outcome.failed.items() if name in awake}
 
 

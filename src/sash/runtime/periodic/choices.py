@@ -33,12 +33,16 @@ def synopsis_for(name: TableName) -> BasicIntervalSynopsis:
 
 
 class ReadingPlace(NamedTuple):
-    """The data of a reading, in words, the kind of synopsis that answers it, its scheduling group, and its cost."""
+    """The data of a reading, in words, the kind of synopsis that answers it, its scheduling group, and its cost.
+
+    `reason` says why this kind answers it, if its user has set none.
+    """
 
     data: str
     kind: str
     group: str
     access: float
+    reason: str
 
 
 class Choices:
@@ -62,12 +66,12 @@ class Choices:
     def trial(self) -> Choices:
         """A copy that uses the last known load of the panes."""
         other = copy.copy(self)
-        other.filters, other._known, other._places = Filters(self.filters.p), self.load, {}
+        other.filters, other._known, other._places = self.filters.trial(), self.load, {}
         return other
 
     def judge(self, panes: PaneStore, length: int, readings: Iterable[BoundReading]) -> None:
         """Measure the closed panes and the readings: choices are based on them."""
-        known = self._known or Load(length, *panes.closed_groups(), in_cluster=panes.kind == CLUSTER)
+        known = self._known or Load(length, *panes.closed_groups(), in_cluster=panes.is_read_by_job)
         self.load = replace(known, pane=length)
         self._judged = panes.closed_rows
         self._families = families(bound.stored for bound in readings if bound.covered is not None)
@@ -99,8 +103,9 @@ class Choices:
         self, length: int, readings: Iterable[BoundReading], queries: Iterable[ActiveQuery]
     ) -> list[Accelerator]:
         """All synopses that are wanted over panes of a length."""
+        looked_up = self.filters.choose(queries, self.load)
         if self.load.in_cluster:
-            self.choice = SynopsisChoice(CLUSTER, "")
+            self.choice = SynopsisChoice(CLUSTER, "it has many groups, or a query says STORED IN CLUSTER")
             return []
         by_kind: dict[str, list[Reading]] = {}
         for bound in readings:
@@ -111,7 +116,7 @@ class Choices:
         by_kind.pop("basic", None)
         # Before the table has moved to the cluster, and where it cannot: answer from its panes.
         by_kind.pop(CLUSTER, None)
-        for kind, more in self.filters.choose(queries, self.load).items():
+        for kind, more in looked_up.items():
             by_kind.setdefault(kind, []).extend(more)
         return [_accelerator(kind, length, wanted) for kind, wanted in by_kind.items() if wanted]
 
@@ -128,8 +133,13 @@ class Choices:
         if found is None:
             serving = (each for each in panes.accelerators if each.serves(reading.spans[0], reading.partials))
             kind = next((each.kind for each in serving), panes.kind)
+            is_there = "another query or a substream filter needs it"
+            other = "no other synopsis answers such windows" if kind == panes.kind else is_there
+            why = self.choice.reason if kind == self.choice.kind else other
+            why = "" if self._name.lists is not None else why
             data = same_data(self._name.label, reading, self._families)
-            found = ReadingPlace(data, kind, similar(data, reading, kind), access_cost((reading,), kind, self.load))
+            access = access_cost((reading,), kind, self.load)
+            found = ReadingPlace(data, kind, similar(data, reading, kind), access, why)
             self._places[reading.partials, reading.spans] = found
         return found
 
@@ -143,7 +153,7 @@ class Choices:
         judged, pane, groups, rows_per_pane = saved
         self._judged = int(judged)
         self._places.clear()
-        self.load = Load(int(pane), int(groups), rows_per_pane, panes.kind == CLUSTER)
+        self.load = Load(int(pane), int(groups), rows_per_pane, panes.is_read_by_job)
 
 
 def _is_near(before: float, now: float) -> bool:

@@ -29,10 +29,9 @@ from sash.core.errors import SashError
 from sash.core.events import report
 from sash.core.faults import around
 from sash.core.time import Micros
-from sash.panes.cluster_panes import FILES, ClusterPanes, Inquiry, stored_panes
-from sash.panes.list_panes import ListPanes
+from sash.panes.cluster_panes import Inquiry, stored_panes
 from sash.panes.pane_rows import BatchFacts
-from sash.panes.pane_store import PaneStore, PartResult
+from sash.panes.pane_store import FILES, PaneStore, PartResult
 from sash.panes.readings import TableName
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.pane_group import PaneGroup
@@ -175,16 +174,13 @@ class ClusterTables:
                 moved = _written(group.panes, files, epoch)
                 self._move(group, _Cluster(files, self._source, self._away), moved)
                 self._moved[directory] = moved
-                if group.list_panes is not None:
+                if group.name.lists is not None:
                     continue
                 told = "stream %(stream)s: the panes of %(groups)s go to the cluster, %(rows)d rows of them"
                 report(logger, logging.INFO, "panes.moved", told, stream=self._stream, groups=group.label, rows=rows)
 
     def _move(self, group: PaneGroup, cluster: _Cluster | None, files: pa.Table) -> None:
-        panes = group.move_to_cluster(cluster)
-        if isinstance(panes, ClusterPanes):
-            panes.failures = self._failures
-        panes.load_files(files)
+        group.move_to_cluster(files).attach(cluster, self._failures)
         group.choose()
 
     def _files_of(self, directory: str) -> WindowFiles:
@@ -224,11 +220,11 @@ class ClusterTables:
     def _all_written(self) -> pa.Table:
         return pa.concat_tables([*self._written, _NAMED.empty_table()])
 
-    def _tables(self) -> Iterator[tuple[str, ClusterPanes | ListPanes]]:
-        """The directories of the tables in the cluster, and their panes."""
+    def _tables(self) -> Iterator[tuple[str, PaneGroup]]:
+        """The tables in the cluster, with their directories."""
         for group in self._runtime.ordered():
-            if group.filed_panes is not None:
-                yield directory_of(group), group.filed_panes
+            if group.in_cluster:
+                yield directory_of(group), group
 
     def cut(self, watermark: Micros | None, is_batch: bool) -> None:
         """Make the short lists of the panes that a watermark, or the end of input (None), is about to close.
@@ -238,14 +234,13 @@ class ClusterTables:
         self._lists = {}
         if not is_batch:
             self._written = []
-        for group in self._runtime.ordered():
-            if isinstance(panes := group.filed_panes, ListPanes):
-                directory, until = directory_of(group), self._runtime.closes(group, watermark)
-                written = _of_table(self._all_written(), directory)
-                closing = FILES.empty_table() if until is None else panes.closing(written, group.clock.now, until)
-                if len(closing):
-                    lists = self._listed(self._files_of(directory), closing, group.full_table)
-                    self._lists[directory] = np.unique(np.asarray(closing["end"])), lists
+        every = self._all_written()
+        for directory, group in self._tables():
+            until, written = self._runtime.closes(group, watermark), _of_table(every, directory)
+            closing = None if until is None else group.panes.closing(written, group.clock.now, until)
+            if closing is not None and len(closing):
+                lists = self._listed(self._files_of(directory), closing, group.full_table)
+                self._lists[directory] = np.unique(np.asarray(closing["end"])), lists
 
     def _listed(self, files: WindowFiles, closing: pa.Table, table: PaneTable) -> pa.Table:
         files.check(closing)
@@ -258,12 +253,8 @@ class ClusterTables:
         self._bring(self._all_written())
 
     def _bring(self, named: pa.Table) -> None:
-        for directory, panes in self._tables():
-            files = _of_table(named, directory)
-            if isinstance(panes, ListPanes) and directory in self._lists:
-                panes.bring(files, *self._lists[directory])
-            else:
-                panes.bring(files)
+        for directory, group in self._tables():
+            group.panes.bring(_of_table(named, directory), *self._lists.get(directory, (None, None)))
 
     # -- the log ---------------------------------------------------------------------------------------
 
@@ -277,7 +268,7 @@ class ClusterTables:
 
     def settle(self, taken_back: bool) -> None:
         """An entry has been committed. `taken_back`: recovery goes back before it if its file is damaged."""
-        now = {directory: panes.files for directory, panes in self._tables()}
+        now = {directory: group.panes.files for directory, group in self._tables()}
         for directory, files in self.files.items():
             names = now.get(directory, [])
             files.retain([*names, *self._before.get(directory, [])] if taken_back else names)
@@ -299,9 +290,8 @@ class ClusterTables:
         for group in self._runtime.ordered():
             if (directory := directory_of(group)) in changes.moved:
                 self._move(group, None, _of_table(changes.moved_files, directory))
-        for _, panes in self._tables():
-            if isinstance(panes, ClusterPanes):
-                panes.failures = self._failures
+        for _, group in self._tables():
+            group.panes.attach(None, self._failures)
         self._lists = _unpacked(changes.lists)
         self._bring(_NAMED.empty_table() if changes.pane_files is None else changes.pane_files)
 
@@ -309,13 +299,11 @@ class ClusterTables:
         """The state is that of the last entry: keep its files, and remove all others."""
         self._failures.clear()
         self._lists = {}
-        for directory, panes in self._tables():
-            files = self._files_of(directory)
-            files.check_sizes(panes.open_files if isinstance(panes, ListPanes) else panes.to_table())
+        for directory, group in self._tables():
+            files, panes = self._files_of(directory), group.panes
+            files.check_sizes(panes.without(()))
             files.keep_only(panes.files)
-            if isinstance(panes, ClusterPanes):
-                panes.cluster = _Cluster(files, self._source, self._away)
-                panes.failures = self._failures
+            panes.attach(_Cluster(files, self._source, self._away), self._failures)
             self._before[directory] = panes.files
         if self._place is not None and self._place.durable and self._place.directory().exists():
             for path in self._place.directory().iterdir():

@@ -16,13 +16,17 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from sash.panes.answers import Finisher, PendingTable
-from sash.panes.cluster_panes import ClusterPanes
 from sash.panes.pane_store import FAILURES, AnswerPart, PaneStore, PartFailure, PartIdentity, PartResult, needs_of
 from sash.panes.readers import Columns
-from sash.runtime.answers.answer import Answer
+from sash.plan.periodic import Shape
+from sash.runtime.answers.answer import AnswerBatch
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome
 from sash.runtime.periodic.joint_queries import AnswerKind, JointQueries, WantedParts
 from sash.runtime.periodic.pane_group import PaneGroup
+
+# Windows are finished together until they have so many rows. Their answers are slices of one table, which stays in
+# memory as long as one of them does.
+_MOST_ROWS = 2**15
 
 
 class Execution:
@@ -37,6 +41,9 @@ class Execution:
         # The results of parts, and answers that are composed of several, by the names of leaders.
         self._results: dict[PartIdentity, pa.Table | PendingTable | PartResult | None] = {}
         self._composed: dict[str, pa.Table | PartFailure | None] = {}
+        # The columns of parts that are finished together, by shape, and how many rows they have.
+        self._waiting: dict[Shape, list[tuple[AnswerPart, Columns]]] = {}
+        self._waiting_rows = 0
 
     def freeze(self, build: bool = False, files: Mapping[str, pa.Table] = MappingProxyType({})) -> None:
         """Take the current panes, so that groups may go on meanwhile. Substream filters are not used.
@@ -49,7 +56,7 @@ class Execution:
             panes.close(self._as_of)
             partials = dict.fromkeys(partial for some in needs.values() for partial in some)
             frozen = self._frozen[group] = panes.frozen(needs, self._as_of, build, partials)
-            if isinstance(frozen, ClusterPanes) and group.label in files:
+            if group.label in files:
                 frozen.load_files(files[group.label])
 
     def read(self) -> None:
@@ -60,9 +67,30 @@ class Execution:
                 # A group that runs behind has not closed the panes of this time yet.
                 panes.close(self._as_of)
                 left = self._unfiltered(group, wanted) if group.choices.filters else wanted
-            identities, parts = list(left), _parts(left)
+            parts = _parts(left)
             for number, found in panes.read(parts, self._as_of):
-                self._results[identities[number]] = _result(parts[number].finisher, found)
+                self._take(parts[number], found)
+            self._finish()
+
+    def _take(self, part: AnswerPart, found: PartResult | None) -> None:
+        """The result of a part; where the part is a whole answer, its table, now or with others of its shape."""
+        finisher = part.finisher
+        if not isinstance(found, Columns) or not finisher.is_simple:
+            self._results[part.identity] = found
+        elif found.is_pending and finisher.is_plain:
+            self._results[part.identity] = PendingTable(finisher, found, self._as_of)
+        else:
+            self._waiting.setdefault(finisher.query.shape, []).append((part, found))
+            self._waiting_rows += found.count
+            if self._waiting_rows > _MOST_ROWS:
+                self._finish()
+
+    def _finish(self) -> None:
+        """Make the tables of parts that wait, those of one shape together."""
+        for waiting in self._waiting.values():
+            identities, read = [part.identity for part, _ in waiting], [(part.finisher, own) for part, own in waiting]
+            self._results |= zip(identities, _finished(read, self._as_of), strict=True)
+        self._waiting, self._waiting_rows = {}, 0
 
     def _panes(self, group: PaneGroup) -> PaneStore:
         return self._frozen.get(group, group.panes)
@@ -113,7 +141,7 @@ class Execution:
         for number, finisher in enumerate(active.compiled.finishers):
             mine = [result for leaf, result in found if leaf == number]
             if columns := [result for result in mine if isinstance(result, Columns)]:
-                leaves.append(finisher.finish(columns))
+                leaves.append(finisher.finish(columns, self._as_of))
             else:
                 leaves += [result.table if isinstance(result, PendingTable) else result for result in mine]
         return active.compiled.compose(leaves)
@@ -146,16 +174,14 @@ def _parts(wanted: WantedParts) -> list[AnswerPart]:
     return [part for part, _ in wanted.values()]
 
 
-def _result(finisher: Finisher, found: PartResult | None) -> pa.Table | PendingTable | PartResult | None:
-    """The result of a part; where the part is a whole answer, its table."""
-    if not isinstance(found, Columns) or not finisher.is_simple:
-        return found
-    if found.is_pending and finisher.is_plain:
-        return PendingTable(finisher, found)
+def _finished(read: list[tuple[Finisher, Columns]], as_of: int) -> list[pa.Table | PartFailure]:
+    """The answers of queries of one shape over several windows."""
+    finisher, columns = read[0]
     try:
-        return finisher.finish([found])
+        return [finisher.finish([columns], as_of)] if len(read) == 1 else finisher.finish_windows(read, as_of)
     except FAILURES as error:
-        return PartFailure(str(error))
+        # Where one fails, each is made by itself: the others have their answers.
+        return [PartFailure(str(error))] if len(read) == 1 else [_finished([each], as_of)[0] for each in read]
 
 
 class JointAnswers:
@@ -177,16 +203,17 @@ class JointAnswers:
         """Take the current panes, or some files: from here on another thread may make the tables."""
         self._execution.freeze(True, files)
 
-    def compute(self) -> list[Answer]:
+    def compute(self) -> list[AnswerBatch]:
         started = time.perf_counter()
         answers = self.answers()
         self.seconds = time.perf_counter() - started
         return answers
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[AnswerBatch]:
+        """The answers of each item of `joint`."""
         clock, number = self._home.clock, self.as_of if self._home.name.by_rows else None
         scheduled: dict[int | None, bool] = {}
-        found: list[Answer] = []
+        found: list[AnswerBatch] = []
         self._execution.read()
         for each, complete in zip(self.joint, self._complete, strict=True):
             kinds = []
@@ -194,8 +221,9 @@ class JointAnswers:
                 slide = kind.first.compiled.slide
                 if slide not in scheduled:
                     scheduled[slide] = clock.is_multiple(slide, self.as_of)
-                kinds.append((is_complete, scheduled[slide], table))
-            found += Answer.alike(each.names, each.places, kinds, self.moment, number)
+                pending = isinstance(table, PendingTable)
+                kinds.append((is_complete, scheduled[slide], "content" if pending else "table", table))
+            found.append(AnswerBatch.alike(each.addressees, each.places, kinds, self.moment, number))
         # A query that has failed at an earlier time of the same advance gets no more answers.
         failed = self.outcome.failed
-        return [answer for answer in found if answer.query not in failed] if failed else found
+        return [batch.only(lambda name: name not in failed) for batch in found] if failed else found

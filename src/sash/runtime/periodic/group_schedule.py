@@ -24,7 +24,7 @@ from sash.runtime.periodic.active import ActiveQuery
 from sash.runtime.periodic.joint_queries import JointQueries
 from sash.schedule import LocalScheduler, Policy, PredictedQuery, ScheduledTask, Task, TaskKey, predicted_cost
 from sash.schedule.policies import Conservative
-from sash.sharing.choose import Prices
+from sash.sharing.choose import CLUSTER, Prices
 from sash.sharing.rules import Decision, shares_output
 
 # The rules get at most this many of the queries that a query is executed with: EXPLAIN names no more.
@@ -124,12 +124,13 @@ def _speed(active: ActiveQuery) -> tuple[int, int, str]:
 def identity_of(query: CompiledQuery) -> Hashable:
     """What identical queries have in common: everything but SLIDE, priority and lifetime.
 
-    An EXACTLY query is identical to none. Nor is FREQUENT, which cuts its window by its own SLIDE.
+    An EXACTLY query is identical to none. Nor is FREQUENT, which cuts its window by its own SLIDE. STORED IN CLUSTER is
+    no difference: it says where the panes are that all of them read.
     """
     cut_by_slide = any(leaf.items is not None and leaf.items.function == "frequent" for leaf in query.leaves)
     if query.exactly or cut_by_slide:
         return query.name
-    return query.synopsis, _without_slide(query.plan)
+    return None if query.synopsis == CLUSTER else query.synopsis, _without_slide(query.plan)
 
 
 def _without_slide(node: Node) -> Node:
@@ -231,17 +232,20 @@ class Schedule:
     def _know(self, active: ActiveQuery) -> None:
         self.queries[active.name] = active
         self._weight = None
-        if active.compiled.is_mortal:
-            self._mortal[active.name] = active
+        self.watch(active)
         if self._follows:
             self._outputs.add(active)
 
+    def watch(self, active: ActiveQuery) -> None:
+        """Note when a query ends that is not scheduled."""
+        if active.compiled.is_mortal:
+            self._mortal[active.name] = active
+
     def remove(self, name: str, now: int | None) -> bool:
         """Forget a query. The readers of its output are scheduled again, not later than they were promised."""
-        active = self.queries.pop(name, None)
+        active, mortal = self.queries.pop(name, None), self._mortal.pop(name, None)
         if active is None:
-            return False
-        self._mortal.pop(name, None)
+            return mortal is not None
         self._weight = None
         left = self._outputs.remove(active) if self._follows else []
         if name not in self.leaders:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sash.core.window import LandmarkWindow, Window
 from sash.panes.pane_store import AnswerPart, PartIdentity
-from sash.runtime.periodic.active import ActiveQuery, BoundReading
+from sash.runtime.answers.answer import Addressees
+from sash.runtime.periodic.active import ActiveQuery, BoundReading, LastAnswer
 from sash.schedule import joint_cost, separate_cost
 
 if TYPE_CHECKING:
@@ -48,17 +49,23 @@ class JointQueries:
         self.queries = queries
         self.members = members
         self.names = [active.name for active in queries]
+        self.addressees = Addressees(self.names)
         self.wanted: dict[PaneGroup, WantedParts] = {}
         self.kinds: list[AnswerKind] = []
         # The number of the kind of each query's answers.
         self.places: list[int] = []
         self._leader = leader
         self._exactly = queries[0].compiled.exactly
+        self._shortest = min(active.compiled.slide or 0 for active in queries)
+        # What the queries share since they have had an answer together.
+        self._last: LastAnswer | None = None
         self._costs: tuple[int, int, int] | None = None
         # If these windows have tuples, all windows have.
         self._narrowest: list[BoundReading] = []
         # How far back windows look into each group, and since when the last of the readings is valid.
         self._reaches: dict[PaneGroup, tuple[int, int | None]] = {}
+        # Of each kind of answers, the same, if a comparison tells whether they are complete.
+        self._edges: list[tuple[int, int | None]] | None = None
         self._some_rest = any(active.empty.rests for active in queries)
         self._compile()
 
@@ -85,6 +92,9 @@ class JointQueries:
                     later = (time for time in (since, bound.valid_from) if time is not None)
                     self._reaches[group] = max(reach, window.reach), max(later, default=None)
         self._narrowest = list(narrowest.values())
+        firsts = [kind.first.readings for kind in self.kinds]
+        if all(len(bound) == 1 and bound[0].has_plain_start for bound in firsts):
+            self._edges = [(bound.reading.window.reach, bound.valid_from) for (bound,) in firsts]
 
     @property
     def home(self) -> PaneGroup:
@@ -107,8 +117,14 @@ class JointQueries:
         """Of each kind of answers, whether they are complete."""
         for group, (reach, since) in self._reaches.items():
             if not group.is_whole(as_of - reach, since):
-                return [kind.first.is_complete(as_of) for kind in self.kinds]
+                return self._complete_each(as_of)
         return [True] * len(self.kinds)
+
+    def _complete_each(self, as_of: int) -> list[bool]:
+        edges = None if self._edges is None else self.home.whole_from
+        if edges is None or self._edges is None:
+            return [kind.first.is_complete(as_of) for kind in self.kinds]
+        return [as_of - reach >= (edges if since is None else max(since, edges)) for reach, since in self._edges]
 
     def awake(self, as_of: int, now: int, pane: int) -> JointQueries | None:
         """Count an answer of each query that has none as of this time; the queries that have something to tell.
@@ -116,18 +132,7 @@ class JointQueries:
         An answer is late by the updates beyond SLIDE since the last answer (thesis 8.5.1). A resting query is not late
         when it wakes.
         """
-        asked, behind = [], now - as_of
-        for active in self.queries:
-            since = active.answered
-            if since == as_of:
-                continue
-            if not self._exactly:
-                assert active.compiled.slide is not None
-                behind = 0 if since is None else as_of - since - active.compiled.slide
-            if behind > 0 and (self._exactly or not active.empty.rests):
-                active.lateness += behind // pane
-            active.answered = as_of
-            asked.append(active)
+        asked = self.queries if self._note_together(as_of, now, pane) else self._note_each(as_of, now, pane)
         some_silent = self._some_rest
         for bound in self._narrowest:
             some_silent = some_silent or bound.is_empty(as_of)
@@ -136,7 +141,41 @@ class JointQueries:
             self._some_rest = any(active.empty.rests for active in self.queries)
         return self.only(asked)
 
-    def only(self, queries: list[ActiveQuery]) -> JointQueries | None:
+    def _note_together(self, as_of: int, now: int, pane: int) -> bool:
+        """Count an answer of all queries at once: they have had the last one together, and none rests."""
+        last = self._last
+        if last is None or not last.is_shared or last.as_of is None or last.as_of == as_of or self._some_rest:
+            return False
+        behind = now - as_of if self._exactly else as_of - last.as_of - self._shortest
+        if behind > 0 and not self._exactly:
+            # The slides of queries that read the output of another are longer than the other's.
+            return False
+        last.lateness += max(0, behind) // pane
+        last.as_of = as_of
+        return True
+
+    def _note_each(self, as_of: int, now: int, pane: int) -> Sequence[ActiveQuery]:
+        """Count an answer of each query that has none as of this time."""
+        asked, latenesses, behind = [], list[int](), now - as_of
+        for active in self.queries:
+            since = active.answered
+            if since == as_of:
+                continue
+            if not self._exactly:
+                assert active.compiled.slide is not None
+                behind = 0 if since is None else as_of - since - active.compiled.slide
+            late = behind // pane if behind > 0 and (self._exactly or not active.empty.rests) else 0
+            asked.append(active)
+            latenesses.append(active.lateness + late)
+        self._last = LastAnswer(as_of) if len(asked) == len(self.queries) else None
+        for active, lateness in zip(asked, latenesses, strict=True):
+            if self._last is None:
+                active.note_answer(as_of, lateness)
+            else:
+                active.share_last_answer(self._last, lateness)
+        return asked
+
+    def only(self, queries: Sequence[ActiveQuery]) -> JointQueries | None:
         """Some of the queries; None if there are none."""
         if len(queries) == len(self.queries):
             return self
@@ -155,8 +194,8 @@ def divided(
     return sides
 
 
-def _telling(queries: list[ActiveQuery], as_of: int) -> list[ActiveQuery]:
-    """The queries with an answer: a window that stays empty is reported once."""
+def _telling(queries: Sequence[ActiveQuery], as_of: int) -> list[ActiveQuery]:
+    """The queries with an answer: a window that stays empty is reported once, and once more at its fixed end."""
     known: dict[tuple[Window, ...], bool] = {}
     found = []
     for active in queries:
@@ -165,6 +204,6 @@ def _telling(queries: list[ActiveQuery], as_of: int) -> list[ActiveQuery]:
             silent = active.is_silent(as_of)
             if active.spans is not None:
                 known[active.spans] = silent
-        if active.empty.tells(not silent):
+        if active.empty.tells(not silent) or active.tells_all(as_of):
             found.append(active)
     return found

@@ -102,12 +102,18 @@ class Pace(Protocol):
     def passed(self) -> float:
         """The part of the time that is used up; 1 or more: no time is left."""
 
+    def part(self, seconds: float) -> float:
+        """Which part of the time some seconds are."""
+
 
 class UnhurriedPace:
     hurries = False
     services: Sequence[Sequence[GroupService]] | None = None
 
     def passed(self) -> float:
+        return 0.0
+
+    def part(self, seconds: float) -> float:
         return 0.0
 
 
@@ -126,4 +132,7 @@ class UntilNext:
         self._seconds = max(seconds, 1e-6)
 
     def passed(self) -> float:
-        return (self._clock.now() - self._begun) / self._seconds
+        return self.part(self._clock.now() - self._begun)
+
+    def part(self, seconds: float) -> float:
+        return seconds / self._seconds

@@ -3,7 +3,8 @@
     micro-batch ─► absorb ─► open panes ─► move_to(t): close panes up to t ─► take ─► joint execution ─► answers
                                            expire: drop what no window reaches any more
 
-It makes no difference here which kind of store has the panes, or whether time counts microseconds or tuples.
+Time counts microseconds or tuples. Of the store of its panes a group asks facts alone: whether the rows are in files,
+and whether a job reads them.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ import pyarrow as pa
 
 from sash.catalog import Stream
 from sash.core.window import LandmarkWindow, Window
-from sash.panes.cluster_panes import FILES, Cluster, ClusterPanes
-from sash.panes.list_panes import ListPanes
+from sash.isolation.history import PaneRecorder
+from sash.panes.cluster_panes import ClusterPanes
 from sash.panes.pane_rows import PaneRows
 from sash.panes.pane_store import PaneStore
 from sash.panes.readings import TableName
-from sash.runtime.answers.answer import Answer
+from sash.runtime.answers.answer import AnswerBatch
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading, Membership
 from sash.runtime.periodic.choices import Choices, synopsis_for
@@ -50,8 +51,6 @@ class PaneGroup:
         self.clock = PaneClock(stream, name.by_rows)
         self._late_revise = stream.late_revise
         self.panes: PaneStore = synopsis_for(name)
-        # The same panes, if all of them, or the open ones, are in files.
-        self.filed_panes: ClusterPanes | ListPanes | None = None
         # A stream that sheds load scales only the partials that come to this process.
         self._can_move = bool(name.keys) and not name.by_rows and stream.shed is None
         self.schedule = Schedule(settings.make_policy(), self.clock.offset, self._place, self._together)
@@ -69,8 +68,11 @@ class PaneGroup:
         self.calibration = Calibration()
         # How many executions have begun and are not committed (see `beside`): until then the tasks do not change.
         self.under_way = 0
-        # The execution in the cluster that the group does not wait for: its later deadlines wait.
-        self.flight: Flight | None = None
+        # The executions in the cluster that the group does not wait for, and the seconds that the last one took.
+        self.flights: list[Flight] = []
+        self.flight_seconds = 0.0
+        # Records slides and reads, for tests and for measurements.
+        self.recorder: PaneRecorder | None = None
         self._is_trial = False
 
     def trial(self) -> PaneGroup:
@@ -80,10 +82,10 @@ class PaneGroup:
         """
         other = copy.copy(self)
         other.clock, other.panes = copy.copy(self.clock), copy.copy(self.panes)
-        if self.list_panes is not None:
+        if self.name.lists is not None:
             # EXPLAIN reads delta from the lists, while others slide.
-            other.panes = self.list_panes.frozen({}, self.clock.position)
-        other.clock.coarse, other.links, other.flight, other._is_trial = [], [], None, True
+            other.panes = self.panes.frozen({}, self.clock.position)
+        other.clock.coarse, other.links, other.flights, other._is_trial = [], [], [], True
         other.members, other.queries = self.members.trial(), dict(self.queries)
         other.choices = self.choices.trial()
         other.schedule = self.schedule.trial(other._place, other._together)
@@ -113,17 +115,7 @@ class PaneGroup:
     @property
     def in_cluster(self) -> bool:
         """Whether the rows of a micro-batch stay in the cluster, as files."""
-        return self.filed_panes is not None
-
-    @property
-    def cluster_panes(self) -> ClusterPanes | None:
-        """The panes, if an execution over them is a Spark job."""
-        return self.panes if isinstance(self.panes, ClusterPanes) else None
-
-    @property
-    def list_panes(self) -> ListPanes | None:
-        """The panes, if they are short lists."""
-        return self.panes if isinstance(self.panes, ListPanes) else None
+        return self.panes.filed is not None
 
     @property
     def _may_move(self) -> bool:
@@ -131,9 +123,15 @@ class PaneGroup:
         return self._can_move and not self.members.keeps_history
 
     @property
+    def insisting(self) -> list[str]:
+        """The queries STORED IN CLUSTER, if the panes can be there."""
+        readers = self.members.readers.items() if self._may_move else ()
+        return list(dict.fromkeys(name for (name, _), bound in readers if bound.synopsis == CLUSTER))
+
+    @property
     def wants_cluster(self) -> bool:
         """Whether some query is STORED IN CLUSTER."""
-        return self._may_move and any(bound.synopsis == CLUSTER for bound in self.members.readers.values())
+        return bool(self.insisting)
 
     @property
     def is_too_large(self) -> bool:
@@ -143,7 +141,7 @@ class PaneGroup:
     @property
     def belongs_there(self) -> bool:
         """Whether the group goes to the cluster by itself. The open counts of short lists have no bound."""
-        return self.is_too_large or (self._may_move and self.list_panes is not None)
+        return self.is_too_large or (self._may_move and self.name.lists is not None)
 
     def crowded_out(self, may_move: bool) -> dict[str, str]:
         """The queries that fail because there are too many groups, with the reason: all queries, or none.
@@ -162,16 +160,14 @@ class PaneGroup:
         )
         return {name: why for name, _ in self.members.readers}
 
-    def move_to_cluster(self, cluster: Cluster | None) -> ClusterPanes | ListPanes:
-        """Keep only names of files from now on, for open panes at least; the panes are written already."""
-        before = self.panes
-        if isinstance(before, ListPanes):
-            before.load_files(FILES.empty_table())
-            self.filed_panes = before
-            return before
-        self.panes = self.filed_panes = ClusterPanes(before.key_types, cluster, before.version + 1)
-        self.panes.since, self.panes.reach = before.since, before.reach
-        self.choices.drop_filters()
+    def move_to_cluster(self, files: pa.Table) -> PaneStore:
+        """Keep only names of files from now on, for open panes at least; these files have the panes already."""
+        if self.name.lists is None:
+            before = self.panes
+            self.panes = ClusterPanes(before.key_types, version=before.version + 1)
+            self.panes.since, self.panes.reach = before.since, before.reach
+            self.choices.drop_filters()
+        self.panes.load_files(files)
         return self.panes
 
     # -- its readings ----------------------------------------------------------------------------------
@@ -242,20 +238,26 @@ class PaneGroup:
         self.panes.require(bound.stored.partials, since)
         bound.valid_from = self.valid_from(bound)
 
-    def remove_readers(self, names: Iterable[str]) -> None:
+    def remove_readers(self, names: Iterable[str], others_follow: bool = False) -> None:
+        """Remove queries. Where others take their places, what is stored stays until `let_go`."""
         gone = dict.fromkeys(names)
-        if self.flight is not None and not self.flight.forget(gone):
-            self.flight = None
+        self.flights = [flight for flight in self.flights if flight.forget(gone)]
         self.members.remove(gone)
+        if not others_follow:
+            self.let_go()
+        for name in gone:
+            self.queries.pop(name, None)
+            self.unschedule(name)
+
+    def let_go(self) -> None:
+        """Forget what no present reader needs."""
+        self.members.let_go()
         self.panes.reach = self.members.reach
         if not self._is_trial:
             if self.members.uncover(self.panes):
                 for group in (self, *self.links):
                     group.schedule.forget_joint()
             self.panes.release(set(self.members.partials))
-        for name in gone:
-            if self.queries.pop(name, None) is not None:
-                self.unschedule(name)
 
     def valid_from(self, bound: BoundReading) -> int | None:
         """Since when every tuple of the reading's windows is in panes that its edges do not cut."""
@@ -266,7 +268,10 @@ class PaneGroup:
         return max((start for start in starts if start is not None), default=None)
 
     def enter(self, active: ActiveQuery) -> None:
-        """Schedule a query, from the origin of the data on."""
+        """Schedule a query, from the origin of the data on. A paused one is not scheduled, and its LIFETIME goes on."""
+        if active.compiled.paused:
+            self.schedule.watch(active)
+            return
         self.queries[active.name] = active
         if self.clock.origin is None:
             return
@@ -280,9 +285,10 @@ class PaneGroup:
 
     def _place(self, active: ActiveQuery) -> SchedulePlace:
         """The queries that share computation with a query, and its cost, by the current synopses."""
-        data, kind, group, _ = self.choices.place(self._bound(active).stored, self.panes)
+        place = self.choices.place(self._bound(active).stored, self.panes)
         access = sum([self._access(bound) for bound in active.readings])
-        return SchedulePlace(group, access, post_cost(active.compiled.leaves, self.choices.load), data, kind)
+        post = post_cost(active.compiled.leaves, self.choices.load)
+        return SchedulePlace(place.group, access, post, place.data, place.kind)
 
     def _bound(self, active: ActiveQuery) -> BoundReading:
         """A query's first reading of this group, or, in a trial, of the group that is tried."""
@@ -327,6 +333,8 @@ class PaneGroup:
         elif self._late_revise:
             assert self.clock.now is not None
             self.panes.absorb(rows, closed_until=self.clock.now)
+            if self.recorder is not None:
+                self.recorder.revised(set(rows.ends[late].tolist()))
         else:
             self.panes.absorb(rows.only(~late))
         return tuples
@@ -344,7 +352,7 @@ class PaneGroup:
 
     def next_due(self, target: int) -> int | None:
         """When the next execution is due by a time: at the end of a pane. A late execution is due now."""
-        if self.clock.origin is None or self.flight is not None:
+        if self.clock.origin is None:
             return None
         due = self.schedule.local.next_due(max(target, self.clock.position))
         if due is None:
@@ -365,13 +373,18 @@ class PaneGroup:
     @property
     def reads_cluster(self) -> bool:
         """Whether its queries may read panes that are in the cluster."""
-        return any(group.cluster_panes is not None for group in (self, *self.links))
+        return any(group.panes.is_read_by_job for group in (self, *self.links))
 
-    def land(self, outcome: AdvanceOutcome) -> list[Answer]:
-        """Take the answers of its flight; files that only the flight needed may go."""
-        assert self.flight is not None
-        answers, failed = self.flight.land()
-        self.flight = None
+    def begin_again(self) -> None:
+        """Answer the queries of outdated flights as of the newest pane."""
+        for flight in self.flights:
+            if flight.is_outdated:
+                flight.begin_again()
+
+    def land(self, outcome: AdvanceOutcome) -> list[AnswerBatch]:
+        """Take the answers of its first flight; files that only the flight needed may go."""
+        answers, failed = self.flights[0].land()
+        del self.flights[0]
         for name in failed:
             self.unschedule(name)
         outcome.failed |= failed
@@ -388,7 +401,7 @@ class PaneGroup:
     @property
     def is_stale(self) -> bool:
         """Whether panes have come since the last answer of a query that may be answered before it is due."""
-        rests = self.flight is not None or not self.clock.has_closed
+        rests = self.flights or not self.clock.has_closed
         return not rests and self.schedule.local.decide_early(self.clock.position) is not None
 
     def catch_up(self, target: int, outcome: AdvanceOutcome) -> None:
@@ -402,6 +415,8 @@ class PaneGroup:
 
     def _close(self, position: int, outcome: AdvanceOutcome) -> None:
         self.panes.close(position)
+        if self.recorder is not None:
+            self.recorder.slid(position)
         if self.clock.now is None or position > self.clock.now:
             self.clock.now = position
         self._end_lifetimes(outcome)
@@ -437,10 +452,10 @@ class PaneGroup:
         """The oldest time as of which a query still needs an answer: a late SLIDE EXACTLY query's own, a flight's."""
         late = self.schedule.local.late_exactly(self.clock.position)
         asked = self.clock.position if late is None else late
-        return asked if self.flight is None else min(asked, self.flight.as_of)
+        return min(asked, *(flight.as_of for flight in self.flights)) if self.flights else asked
 
     def _end_lifetimes(self, outcome: AdvanceOutcome) -> None:
-        flying = {} if self.flight is None else self.flight.queries
+        flying = {name for flight in self.flights for name in flight.queries} if self.flights else ()
         for name in self.schedule.ended(self.clock.event_time(self.clock.position)):
             if name not in flying and self.unschedule(name):
                 outcome.ended.append(name)
@@ -457,11 +472,13 @@ class PaneGroup:
         self.statistics.executed(sum([len(each.queries) for each in joint]), max(together), sum(apart))
 
     def rest(self, execution: ScheduledTask, target: int) -> None:
-        """In a gap without tuples, sleep until some window reaches the next pane with tuples, or unknown panes."""
+        """In a gap without tuples, sleep until a window ends, or reaches the next pane with tuples, or unknown ones."""
         for due in execution.tasks:
-            bound = [b for name in due.task.members if name in self.queries for b in self.queries[name].readings]
+            queries = [self.queries[name] for name in due.task.members if name in self.queries]
+            bound = [each for active in queries for each in active.readings]
             ends = [(b.reading.window.lag, _next_end(b, execution.as_of)) for b in bound]
             wakes = [end + lag for lag, end in ends if end is not None]
+            wakes += [until for active in queries if (until := active.compiled.until) is not None]
             self.schedule.local.postpone(due.task, min([*wakes, target + 1]))
 
     def filtered(self, active: ActiveQuery, now: int) -> pa.Table | None:
@@ -491,9 +508,15 @@ class PaneGroup:
 
     def is_whole(self, edge: int, since: int | None) -> bool:
         """Whether surely all windows are complete that begin at an edge or later, and are valid since a time."""
+        start = self.whole_from
+        return start is not None and edge >= start and (since is None or edge >= since)
+
+    @property
+    def whole_from(self) -> int | None:
+        """Since when all panes are there; None if that does not tell which windows are complete."""
         clock = self.clock
         is_plain = clock.origin is not None and not (clock.coarse or self.name.partition)
-        return is_plain and self._has_all_after(edge, since)
+        return clock.retained_from if is_plain else None
 
     def _has_all_after(self, edge: int, since: int | None) -> bool:
         assert self.clock.retained_from is not None

@@ -11,8 +11,9 @@ import functools
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from operator import attrgetter
 
 import pyarrow as pa
@@ -20,23 +21,22 @@ import pyarrow as pa
 from sash.catalog import Stream
 from sash.core.errors import QueryFailedError
 from sash.core.events import report
-from sash.core.time import Micros
-from sash.core.window import pane_length
+from sash.core.time import Micros, format_duration, multiple_at_or_after, to_datetime
+from sash.core.window import FOREVER, LandmarkWindow, pane_length
 from sash.panes.pane_rows import BatchFacts
 from sash.panes.readings import Reading, TableName
-from sash.runtime.answers.answer import Answer
+from sash.runtime.answers.answer import Answer, AnswerBatch
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.observed import RateMeter
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading
 from sash.runtime.periodic.advance import Advance, ServiceResult
 from sash.runtime.periodic.beside import BesideAgain
 from sash.runtime.periodic.executor import JointAnswers
-from sash.runtime.periodic.flight import Flight, Launch
+from sash.runtime.periodic.flight import Flight, Launch, recorded_reads
 from sash.runtime.periodic.joint_queries import JointQueries
-from sash.runtime.periodic.jumped import NOTHING, warn_of_jumps
 from sash.runtime.periodic.pace import UNHURRIED, Pace
 from sash.runtime.periodic.pane_group import PaneGroup
-from sash.runtime.records.journal import GroupService, JumpedTuples
+from sash.runtime.records.journal import NONE_JUMPED, GroupService, JumpedTuples
 from sash.runtime.settings import Settings
 from sash.runtime.statistics import StreamStatistics
 from sash.runtime.work import Covers, WorkMeter
@@ -53,16 +53,20 @@ _ENOUGH_TO_JUDGE = 1_000
 
 @dataclass
 class Progress:
-    """Answers in the order of time, and queries that failed or ended on the way.
+    """Answers in the order of time, those of a task together, and queries that failed or ended on the way.
 
     `serials` gives the serial number behind each name: a later query may have the same name.
     """
 
     serials: dict[str, int] = field(default_factory=dict)
-    answers: list[Answer] = field(default_factory=list)
+    batches: list[AnswerBatch] = field(default_factory=list)
     outcome: AdvanceOutcome = field(default_factory=AdvanceOutcome)
     # The services of a hurried advance, over time and over tuples; None for an unhurried one.
     services: list[list[GroupService]] | None = None
+
+    @property
+    def answers(self) -> list[Answer]:
+        return [answer for batch in self.batches for answer in batch.answers]
 
 
 @dataclass(frozen=True)
@@ -77,16 +81,22 @@ class StreamRuntime:
     """One stream: its watermark and its groups of queries, by pane table."""
 
     def __init__(
-        self, stream: Stream, settings: Settings, pause: Callable[[], None] = lambda: None, flies: bool = False
+        self,
+        stream: Stream,
+        settings: Settings,
+        pause: Callable[[], None] = lambda: None,
+        flies: bool = False,
+        restarts: bool = False,
     ) -> None:
         """`pause` is called between executions: others may read the windows.
 
-        `flies`: a hurried advance does not wait for executions over panes in the cluster.
+        `flies`: a hurried advance does not wait for executions over panes in the cluster; `restarts`: they begin again
+        when their window slides.
         """
         self.stream = stream
         self.settings = settings
         self._pause = pause
-        self.flies = flies
+        self.flies, self.restarts = flies, restarts
         self._shares = SharedTime()
         self._advancing = False
         # Whether a group that has become too large goes to the cluster.
@@ -121,7 +131,7 @@ class StreamRuntime:
 
     def trial(self, tables: Iterable[TableName]) -> StreamRuntime:
         """A runtime with copies of some groups, for trials with other queries."""
-        other = StreamRuntime(self.stream, self.settings, flies=self.flies)
+        other = StreamRuntime(self.stream, self.settings, flies=self.flies, restarts=self.restarts)
         known = {name: self.groups.get(name) or PaneGroup(name, self.stream, self.settings) for name in tables}
         other.groups = {name: group.trial() for name, group in known.items()}
         readers = {name for group in other.groups.values() for name, _ in group.members.readers}
@@ -139,9 +149,17 @@ class StreamRuntime:
         come = [query for name, query in queries.items() if name in gone or name not in self.active]
         self.change(gone, come)
 
-    def change(self, gone: Iterable[str], come: Sequence[CompiledQuery]) -> None:
-        """Remove some queries and add others. Only the groups that they read are touched."""
-        touched = self._forget(gone)
+    def change(self, gone: Collection[str], come: Sequence[CompiledQuery]) -> None:
+        """Remove some queries and add others. Only the groups that they read are touched.
+
+        What is stored for a query stays for the one that takes its place.
+        """
+        if not gone and not come:
+            return
+        replaced = self._replaced(come)
+        touched = self._forget([name for name in gone if name not in replaced])
+        replaced_tables = self._forget(replaced, others_follow=True)
+        touched |= replaced_tables
         before = set(self.groups)
         listed = {query.name for query in come if self.why_counted(query) is None}
         exact = [reading for query in come if query.name not in listed for reading in query.readings] if listed else []
@@ -149,24 +167,33 @@ class StreamRuntime:
         for query in come:
             by_lists = query.name in listed and self._reads_lists(query, exact)
             entered.append(self._bring_in(query, self.lists_before.get(query.name, by_lists)))
+        self._let_go(replaced_tables)
         self._cut(touched.union(*({group.name for group in active.groups} for active in entered)))
         for active in entered:
             for bound in active.readings:
                 bound.group.require(bound, self._position(bound.group))
+            if active.name in replaced:
+                active.go_on_from(replaced[active.name])
             active.home.enter(active)
         for table in self.groups.keys() - before:
             self._catch_up(self.groups[table])
+
+    def _replaced(self, come: Iterable[CompiledQuery]) -> dict[str, ActiveQuery]:
+        """The queries that run and whose places others take."""
+        pairs = [(self.active[query.name], query) for query in come if query.name in self.active]
+        return {before.name: before for before, query in pairs if query.replaces(before.compiled)}
 
     def _bring_in(self, query: CompiledQuery, by_lists: bool) -> ActiveQuery:
         active = self.active[query.name] = self._bound(query, by_lists)
         for number, bound in enumerate(active.readings):
             bound.group.add_reader(query.name, number, bound)
-        active.home.queries[query.name] = active
+        if not query.paused:
+            active.home.queries[query.name] = active
         self.work.change(query, 1)
         return active
 
     def why_counted(self, query: CompiledQuery) -> str | None:
-        """Why a query needs the counts of all items, whoever else is there; None: short lists would do."""
+        """Why a query needs the counts of all items, whatever other queries need; None: short lists would do."""
         first, *others = query.readings
         if first.sub_window is None or (others and any(reading.sub_window is None for reading in others)):
             return "its aggregates need them"
@@ -237,7 +264,7 @@ class StreamRuntime:
         elif self.watermark is not None:
             group.clock.now = group.clock.closed_by(self.watermark)
 
-    def _forget(self, names: Iterable[str]) -> set[TableName]:
+    def _forget(self, names: Iterable[str], others_follow: bool = False) -> set[TableName]:
         """Remove queries that run; the result is the pane tables that they read."""
         left: dict[TableName, dict[str, None]] = {}
         for active in [self.active.pop(name) for name in names if name in self.active]:
@@ -245,13 +272,23 @@ class StreamRuntime:
             for group in active.groups:
                 left.setdefault(group.name, {})[active.name] = None
         for table, readers in left.items():
-            group = self.groups[table]
-            group.remove_readers(readers)
+            self.groups[table].remove_readers(readers, others_follow)
+        if not others_follow:
+            self._drop_unread(left)
+        return set(left)
+
+    def _let_go(self, tables: Iterable[TableName]) -> None:
+        """Forget what was stored for queries whose places others have taken, unless these read it."""
+        for table in tables:
+            self.groups[table].let_go()
+        self._drop_unread(tables)
+
+    def _drop_unread(self, tables: Iterable[TableName]) -> None:
+        for group in [self.groups[table] for table in tables]:
             if not group.members.readers:
-                del self.groups[table]
+                del self.groups[group.name]
                 self._ordered = None
                 self._shares.forget(group.label)
-        return set(left)
 
     def _cut(self, touched: set[TableName]) -> None:
         """Make panes as long as possible; groups that one query reads together are cut alike.
@@ -310,6 +347,49 @@ class StreamRuntime:
         groups.sort(key=lambda group: group.members.reach < reading.window.reach)
         return next((bound for group in groups if (bound := group.offer(query, number)) is not None), None)
 
+    def incomplete_until(self, query: CompiledQuery) -> int | None:
+        """When a query, if it came now, would give its first complete answer; FOREVER: never.
+
+        None: stored panes make its answers complete, as far as the stream itself goes back. Over row-based windows it
+        is a number of tuples.
+        """
+        ends = [self._missed_until(query, number) for number in range(len(query.readings))]
+        until = max((end for end in ends if end is not None), default=None)
+        if until is None or until == FOREVER:
+            return until
+        assert query.slide is not None
+        return multiple_at_or_after(until, query.slide, 0 if query.readings[0].table.by_rows else self.stream.offset)
+
+    def _missed_until(self, query: CompiledQuery, number: int) -> int | None:
+        """Until when a reading has no answer with everything; the answers are at multiples of SLIDE."""
+        reading, bound = query.readings[number], self.offer(query, number)
+        latest = self.counted if reading.table.by_rows else self.latest
+        if self.latest is None or latest is None:
+            return None
+        since = self._known_from(reading, bound, latest)
+        if since is None:
+            return None
+        if isinstance(reading.window, LandmarkWindow):
+            until = reading.window.first_from(since)
+        else:
+            endless = reading.window.unbounded or bool(reading.table.partition)
+            until = FOREVER if endless else since + reading.window.reach
+        return until if until > (latest if bound is None else bound.group.clock.position) else None
+
+    def _known_from(self, reading: Reading, bound: BoundReading | None, latest: int) -> int | None:
+        """Since when a group has everything for a reading that comes now; None: since the beginning."""
+        window, group = reading.window, self.groups.get(reading.table) if bound is None else bound.group
+        known: list[int | None] = (
+            [latest + self.stream.closed_left] if bound is None else [bound.group.valid_from(bound)]
+        )
+        if group is not None:
+            known.append(group.clock.fits_from(window.resolution))
+            if window.resolution % group.clock.length:
+                known.append(group.clock.ends_after(latest))
+            if not (group.name.partition or (window.unbounded and group.members.keeps_history)):
+                known.append(group.clock.gone_until)
+        return max((time for time in known if time is not None), default=None)
+
     def closes(self, group: PaneGroup, watermark: Micros | None) -> int | None:
         """Up to where a watermark, or the end of input (None), closes the panes of a group over time."""
         if watermark is None:
@@ -329,7 +409,7 @@ class StreamRuntime:
         pace: Pace = UNHURRIED,
         missed: int = 0,
         one_in: int = 1,
-        jumped: JumpedTuples = NOTHING,
+        jumped: JumpedTuples = NONE_JUMPED,
     ) -> Progress:
         """A micro-batch: absorb its partials, move the watermark, close panes, run what is due.
 
@@ -376,7 +456,7 @@ class StreamRuntime:
         failed = self._take_numbered(numbered)
         if self.watermark is None or watermark > self.watermark:
             self.watermark = watermark
-        elif numbered is None:
+        elif numbered is None and pace.services is None and not self._must_restart(pace):
             return Progress(outcome=AdvanceOutcome(failed))
         targets = {
             group.name: group.clock.closed_by(self.counted if group.name.by_rows else self.watermark)
@@ -416,7 +496,7 @@ class StreamRuntime:
             self._advancing = False
         if any(advance.hurried for advance in advances):
             progress.services = [advance.services for advance in advances]
-        progress.answers.sort(key=attrgetter("as_of"))
+        progress.batches.sort(key=attrgetter("as_of"))
         self.change([*progress.outcome.failed, *progress.outcome.ended], ())
         return progress
 
@@ -427,41 +507,46 @@ class StreamRuntime:
         execute = functools.partial(self.execute, pace.hurries)
         ends = [targets[group.name] for group in groups]
         kind = Advance if pace.services is None else BesideAgain
-        advance = kind(groups, ends, execute, progress.outcome, self._pause, self.flies)
+        advance = kind(groups, ends, execute, progress.outcome, self._pause, self.flies, self.restarts)
         if pace.services is not None:
             advance.repeat(pace.services[by_rows])
         else:
             advance.go(pace, self._shares)
             if self.settings.refresh_when_idle:
                 advance.refresh(pace, self._shares)
-        progress.answers += advance.answers
+        progress.batches += advance.answers
         return advance
 
     # -- executions beside micro-batches ---------------------------------------------------------------
 
     @property
     def flights(self) -> list[Flight]:
-        return [group.flight for group in self.ordered() if group.flight is not None]
+        return [flight for group in self.ordered() for flight in group.flights]
+
+    def _must_restart(self, pace: Pace) -> bool:
+        return self.restarts and pace.hurries and any(flight.is_outdated for flight in self.flights)
 
     def start_flights(self, launch: Launch) -> None:
-        for flight in self.flights:
-            flight.start(launch)
+        for group in self.ordered():
+            jobs = [job for flight in group.flights if (job := flight.start()) is not None]
+            if jobs:
+                launch(jobs)
 
     def landing(self) -> list[int]:
-        """The places of the groups whose flights can land."""
+        """The places of the groups whose flights can land, once for each flight; the flights of a group in order."""
         groups = enumerate(self.ordered())
-        return [place for place, group in groups if group.flight is not None and group.flight.is_done]
+        return [place for place, group in groups for _ in takewhile(attrgetter("is_done"), group.flights)]
 
     def land(self, places: Iterable[int]) -> Progress:
-        """Land the flights of some groups. Their outcome takes effect when it is concluded."""
+        """Land the next flights of some groups. Their outcome takes effect when it is concluded."""
         progress = Progress()
         for place in places:
-            progress.answers += self.ordered()[place].land(progress.outcome)
+            progress.batches += self.ordered()[place].land(progress.outcome)
         return progress
 
     def conclude(self, landed: Progress, progress: Progress) -> Progress:
         """All that an epoch gave: its landed flights, and its advance."""
-        progress.answers[:] = sorted([*landed.answers, *progress.answers], key=attrgetter("as_of"))
+        progress.batches[:] = sorted([*landed.batches, *progress.batches], key=attrgetter("as_of"))
         progress.outcome.failed |= landed.outcome.failed
         progress.outcome.ended += landed.outcome.ended
         self.change([*landed.outcome.failed, *landed.outcome.ended], ())
@@ -472,6 +557,9 @@ class StreamRuntime:
     def execute(self, measured: bool, joint: list[JointQueries], as_of: int, served: ServiceResult) -> float:
         """Answer queries of one group as of one time."""
         group, started = joint[0].home, time.perf_counter()
+        if group.recorder is not None:
+            for recorder, name in recorded_reads((active for each in joint for active in each.queries), as_of):
+                recorder.did("c", name)
         served.answers += self._answers(joint, as_of, served.outcome)
         took = time.perf_counter() - started
         if measured:
@@ -493,7 +581,7 @@ class StreamRuntime:
             if group.label in prices:
                 group.reprice(prices[group.label])
 
-    def _answers(self, joint: list[JointQueries], as_of: int, outcome: AdvanceOutcome) -> list[Answer]:
+    def _answers(self, joint: list[JointQueries], as_of: int, outcome: AdvanceOutcome) -> list[AnswerBatch]:
         joint[0].home.note_execution(joint)
         return JointAnswers(joint, as_of, outcome).answers()
 
@@ -505,7 +593,8 @@ class StreamRuntime:
         for bound in active.readings:
             bound.valid_from = bound.group.valid_from(bound)
         outcome = AdvanceOutcome()
-        for answer in self._answers([JointQueries([active])], as_of, outcome):
+        (batch,) = self._answers([JointQueries([active])], as_of, outcome)
+        for answer in batch.answers:
             return answer
         raise QueryFailedError(next(iter(outcome.failed.values())))
 
@@ -575,3 +664,14 @@ def newest_common(active: ActiveQuery) -> int | None:
     """The youngest time up to which all groups that a query reads have closed their panes, if there is one."""
     ends = [group.clock.now for group in active.groups if group.clock.has_closed]
     return min(end for end in ends if end is not None) if len(ends) == len(active.groups) else None
+
+
+def warn_of_jumps(stream: Stream, jumped: JumpedTuples) -> None:
+    report(
+        logger, logging.WARNING, "tuples.jumped",
+        "stream %(stream)s: %(tuples)d tuples, the first of %(first)s, are more than MAX JUMP, %(most)s, ahead of all "
+        "others, and left out; if that is their time, session.advance() lets the stream go on there "
+        "(said once; stats() counts on)",
+        stream=stream.name, tuples=jumped.tuples, first=to_datetime(jumped.first),
+        most=format_duration(stream.max_jump or 0),
+    )  # fmt: skip

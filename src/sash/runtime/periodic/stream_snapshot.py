@@ -14,9 +14,8 @@ import pyarrow as pa
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.errors import CheckpointError
 from sash.core.time import format_duration
-from sash.panes.cluster_panes import FILES
 from sash.panes.covered import CoveredPredicate
-from sash.panes.list_panes import ListPanes
+from sash.panes.pane_store import FILES
 from sash.panes.readings import TableName
 from sash.plan.expressions import RowExpression
 from sash.runtime.compiler import compile_query
@@ -72,8 +71,8 @@ def _saved_group(group: PaneGroup) -> SavedPaneGroup:
         prices=group.schedule.prices,
         judgement=group.choices.save(),
         statistics=group.statistics,
-        flight=None if group.flight is None else group.flight.save(),
-        open_files=[] if group.list_panes is None else group.list_panes.save_files(),
+        flights=[flight.save() for flight in group.flights],
+        open_files=group.panes.save_files(),
     )
 
 
@@ -125,18 +124,19 @@ def load(runtime: StreamRuntime, saved: SavedRuntime) -> None:
     for name, active in runtime.active.items():
         _load_query(active, saved.queries[name])
     for each in saved.groups:
-        if each.flight is not None:
-            by_name[json.dumps(each.name)].flight = _flight(by_name[json.dumps(each.name)], each.flight, runtime)
+        group = by_name[json.dumps(each.name)]
+        under_way = each.flights if each.flight is None else [each.flight]
+        group.flights = [_flight(group, flight, runtime) for flight in under_way]
 
 
 def _flight(group: PaneGroup, saved: SavedFlight, runtime: StreamRuntime) -> Flight:
     joint = JointQueries([runtime.active[name] for name in saved.queries], group.schedule.leader)
-    return Flight(group, [[joint]], saved.as_of, later=saved.later)
+    return Flight(group, [joint], saved.as_of, later=saved.later)
 
 
 def _load_query(active: ActiveQuery, saved: SavedQuery) -> None:
     active.ends_at, active.empty.rests = saved.ends_at, saved.resting
-    active.answered, active.lateness = saved.answered, saved.lateness
+    active.note_answer(saved.answered, saved.lateness)
     for bound, since in zip(active.readings, saved.valid_from, strict=True):
         bound.valid_from = since
 
@@ -146,11 +146,10 @@ def _load_group(group: PaneGroup, saved: SavedPaneGroup, table: pa.Table) -> Non
     group.clock.retained_from, group.history_from = saved.retained_from, saved.history_from
     group.clock.stamps.load(saved.stamps)
     group.clock.coarse = list(saved.coarse)
-    filed = group.move_to_cluster(None) if saved.in_cluster else None
+    if saved.in_cluster:
+        group.move_to_cluster(pa.Table.from_pylist(saved.open_files, FILES))
     group.store_what_is_read()
     group.panes.load(table, saved.since)
-    if isinstance(filed, ListPanes):
-        filed.load_files(pa.Table.from_pylist(saved.open_files, FILES))
     group.schedule.prices = saved.prices
     if group.clock.origin is not None:
         group.schedule.restore(

@@ -27,7 +27,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.catalog import DeclaredArchive, RegisteredQuery, Route, Source, StoredIndex, Stream, Table
+from sash.catalog import DeclaredArchive, KeptForm, RegisteredQuery, Route, Source, StoredIndex, Stream, Table
 from sash.core.errors import CheckpointError
 from sash.core.events import report
 from sash.core.faults import around
@@ -137,19 +137,16 @@ class CatalogHistory:
                 found.pop(change["name"].lower(), None)
         return found
 
-    def indexes(self, stream: Stream) -> list[StoredIndex]:
-        """The indexes over a stream's stored window, in the order in which they came."""
-        found: dict[StoredIndex, None] = {}
+    def indexes(self) -> list[StoredIndex]:
+        """The existing indexes, in the order in which they came."""
+        found: dict[tuple[str, ...], StoredIndex] = {}
         for change in self.changes:
-            if change["change"] == "drop stream" and change["name"].lower() == stream.name.lower():
-                found.clear()
-            elif change["change"] in ("create index", "drop index") and change["stream"] == stream.name:
-                index = StoredIndex(change["stream"], change["column"], change["kind"])
-                if change["change"] == "create index":
-                    found[index] = None
-                else:
-                    found.pop(index, None)
-        return list(found)
+            subject = _subject(change)
+            if change["change"] == "create index" and subject is not None:
+                found[subject] = StoredIndex(**{name: value for name, value in change.items() if name != "change"})
+            elif change["change"].startswith("drop ") and subject is not None:
+                found = {of: index for of, index in found.items() if of[: len(subject)] != subject}
+        return list(found.values())
 
     def archives(self) -> list[DeclaredArchive]:
         """The existing archives, in the order in which they came."""
@@ -185,8 +182,9 @@ class CatalogHistory:
         gone: list[str] = []
         come: dict[str, RegisteredQuery] = {}
         for change in self.changes[since - self._gone : until - self._gone]:
-            if change["change"] == "drop query" and change["name"].lower() not in come:
-                gone.append(change["name"].lower())
+            name = change.get("name", "").lower()
+            if name not in come and (change["change"] == "drop query" or change.get("replaced_since")):
+                gone.append(name)
             _apply(change, come)
         return gone, list(come.values())
 
@@ -206,6 +204,10 @@ def _apply(change: Change, queries: dict[str, RegisteredQuery]) -> None:
             fields[names] = tuple(fields.get(names, ()))
         fields["measurements"] = tuple(map(tuple, fields.get("measurements", ())))
         fields["route"] = Route(fields["route"]) if "route" in fields else _earlier_route(fields["state"])
+        fields["kept"] = KeptForm(fields.get("kept", KeptForm.ANSWERS))
+        fields.setdefault("counters", False)
+        # Queries are in the order of their serial numbers.
+        queries.pop(change["name"].lower(), None)
         queries[change["name"].lower()] = RegisteredQuery(**fields)
     elif change["change"] == "drop query":
         queries.pop(change["name"].lower(), None)
@@ -219,7 +221,7 @@ def _earlier_route(state: str) -> Route:
 
 
 def without_undone(changes: list[Change]) -> list[Change]:
-    """The changes without pairs in which the second undid the first: they lead to the same catalog."""
+    """The changes without those that a later one undid: they lead to the same catalog."""
     found: dict[int, Change] = {}
     # The changes of each subject that made its current state.
     made: dict[tuple[str, ...], list[int]] = {}
@@ -228,10 +230,13 @@ def without_undone(changes: list[Change]) -> list[Change]:
         subject = _subject(change)
         if subject is None:
             continue
+        if change.get("replaced_since"):
+            for gone in made.pop(subject, ()):
+                del found[gone]
         made.setdefault(subject, []).append(place)
         if not change["change"].startswith("drop "):
             continue
-        # The indexes of a stream go with the stream.
+        # The indexes of a stream or a query go with it.
         for other in [each for each in made if each[: len(subject)] == subject]:
             for gone in made.pop(other):
                 del found[gone]
@@ -254,10 +259,11 @@ def _is_of_rows(change: Change, table: str) -> bool:
 
 
 def _subject(change: Change) -> tuple[str, ...] | None:
-    """The subject of a change, if changes of this kind undo each other; an index is a part of its stream."""
+    """The subject of a change, if changes of this kind undo each other; an index is a part of its stream or query."""
     kind = change["change"].split()[-1]
     if kind == "index":
-        return "stream", change["stream"].lower(), change["column"], change["kind"]
+        owner = "stream" if change.get("query") is None else "query"
+        return owner, change["stream"].lower(), change["column"], change["kind"]
     return (kind, change["name"].lower()) if kind in ("query", "stream", "table", "archive") else None
 
 

@@ -55,11 +55,25 @@ class Family(Generic[E, S]):
     snapshot: Callable[[Snapshot], S]
 
 
-class Journal:
-    """The journal of a stream or a plan. A session without a checkpoint has no log: its journal does nothing."""
+class StoredResults(Protocol):
+    """Results that queries have stored from the answers of a log (answers/kept_result.py), by serial number."""
 
-    def __init__(self, log: EpochLog | None) -> None:
+    def save(self) -> dict[str, pa.Table]: ...
+
+    def load(self, saved: Mapping[str, pa.Table]) -> None: ...
+
+
+class Journal:
+    """The journal of a stream or a plan. A session without a checkpoint has no log: its journal does nothing.
+
+    `results` are stored results: entries repeat their answers, and snapshots have what came before.
+    """
+
+    def __init__(self, log: EpochLog | None, results: StoredResults | None = None) -> None:
         self._log = log
+        self._results = results
+        # Whether the results are at least as young as the log's.
+        self._is_current = False
 
     @property
     def is_durable(self) -> bool:
@@ -69,32 +83,62 @@ class Journal:
         """What a micro-batch sees: what its first attempt saw, else what is given."""
         return intent if self._log is None else self._log.intend(epoch, intent)
 
+    def intends_more_than(self, epoch: int) -> bool:
+        return self._log is not None and self._log.intends_more_than(epoch)
+
     def append(self, entry: JournalEntry) -> None:
         """Commit an epoch."""
         if self._log is not None:
             self._log.append(entry.record())
+            self._is_current = True
 
     def compact(self, snapshot: Callable[[], JournalSnapshot], edge: Micros = KEEP_ALL) -> Snapshot | None:
         """If there are many entries, replace them by a snapshot and return it; rows that last beyond `edge` stay."""
         if self._log is None or not self._log.wants_snapshot:
             return None
-        written = snapshot().record()
+        written = _with_results(snapshot().record(), {} if self._results is None else self._results.save())
         self._log.compact(written, edge)
         return written
 
     def replay(
         self, family: Family[E, S], load: Callable[[S], None], apply: Callable[[E], None]
     ) -> tuple[Snapshot | None, int]:
-        """Load the last snapshot, apply the entries after it, and return the snapshot and the number of entries."""
+        """Load the last snapshot, apply the entries after it, and return the snapshot and the number of entries.
+
+        Stored results are loaded once: who replays again in the same session has them already.
+        """
         if self._log is None:
             return None, 0
         snapshot, applied = self._log.snapshot(), 0
         if snapshot is not None:
+            snapshot, stored = _without_results(snapshot)
             load(family.snapshot(snapshot))
+            if self._results is not None and not self._is_current:
+                # Afterwards: a plan that is loaded tells its queries of the rows that stand.
+                self._results.load(stored)
         for entry in self._log.entries():
             apply(family.entry(entry))
             applied += 1
+        self._is_current = True
         return snapshot, applied
+
+
+# The serial numbers of the queries whose stored results are the last tables of a snapshot.
+_RESULTS = "kept_results"
+
+
+def _with_results(snapshot: Snapshot, stored: Mapping[str, pa.Table]) -> Snapshot:
+    if not stored:
+        return snapshot
+    state = {**snapshot.state, _RESULTS: list(stored)}
+    return replace(snapshot, state=state, tables=[*snapshot.tables, *stored.values()])
+
+
+def _without_results(snapshot: Snapshot) -> tuple[Snapshot, dict[str, pa.Table]]:
+    """The inverse of `_with_results`."""
+    serials = snapshot.state.get(_RESULTS, [])
+    own = len(snapshot.tables) - len(serials)
+    return replace(snapshot, tables=snapshot.tables[:own]), dict(zip(serials, snapshot.tables[own:], strict=True))
 
 
 # -- fields as facts and tables --------------------------------------------------------------------------
@@ -214,13 +258,19 @@ class JumpedTuples(NamedTuple):
     first: Micros = 0
 
 
-class ServiceStep(StrEnum):
-    """A whole service, or one whose execution flies (periodic/flight.py).
+NONE_JUMPED = JumpedTuples()
 
-    In a log of an earlier version: one step of an execution beside slides (periodic/beside.py).
+
+class ServiceStep(StrEnum):
+    """A whole service, or one whose executions fly, or flights that begin again (periodic/flight.py).
+
+    In a log of an earlier version: FLY, a single flight whatever departs; or one step of an execution beside slides
+    (periodic/beside.py).
     """
 
     WHOLE = "whole"
+    DEPART = "depart"
+    AGAIN = "again"
     FLY = "fly"
     BEGIN = "begin"
     SLIDE = "slide"
@@ -262,7 +312,7 @@ class StreamEntry:
 
     `failed` has queries, by serial number, whose expressions have failed in Spark, and why. For row-based windows,
     `counted` are the partials of tuples that got their numbers, and `pending` the tuples that have no number yet.
-    First the flights of the groups at the places `landed` have landed.
+    First flights of the groups at the places `landed` have landed: a place comes once for each of its flights.
     `has_lists`: queries that came with the entry may read short lists; earlier versions of Sash had none.
     """
 
@@ -359,7 +409,8 @@ class SavedFlight:
 class SavedPaneGroup:
     """A group of panes. Its panes are a table of the snapshot (panes/pane_rows.py).
 
-    `open_files` are rows of FILES (panes/cluster_panes.py), if the open panes of short lists are in files.
+    `open_files` are rows of FILES (panes/cluster_panes.py), if the open panes of short lists are in files. Earlier
+    versions had one `flight`.
     """
 
     name: list[object]
@@ -378,6 +429,7 @@ class SavedPaneGroup:
     judgement: list[float]
     statistics: GroupStatistics
     flight: SavedFlight | None = None
+    flights: list[SavedFlight] = field(default_factory=list)
     open_files: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -459,6 +511,24 @@ class Beginning(NamedTuple):
         return self.origin if self.origin is None or self.missed is None else max(self.origin, self.missed)
 
 
+@dataclass(frozen=True)
+class PlanReplacement:
+    """Another plan, which runs after an epoch: its digest, and the text and the numbers that it is made of again.
+
+    It replaced the plan before at an event time, because it was expected to cost less: microseconds per second. It is
+    the replacement with this number.
+    """
+
+    after_epoch: int
+    at: Micros
+    digest: str
+    text: str
+    measurements: list[tuple[str, str, float]]
+    before: float
+    after: float
+    number: int = 1
+
+
 @dataclass
 class PlanProgress:
     """What a plan has taken of each stream, and how far its time has gone; a commit writes it."""
@@ -481,14 +551,28 @@ class PlanProgress:
     answered: list[int] | None = None
     # When the lives of queries with a LIFETIME end, by their serial numbers.
     lives: dict[str, Micros] = field(default_factory=dict)
+    # How many tuples broke a promise.
+    broken: int = 0
+    # The plan began with stored rows. Up to this time it made up for the past, which no query is told of.
+    quiet: Micros | None = None
+    # Of joins that share a state: the lengths of its windows, and whether its rows carry expiries.
+    windows: list[int] | None = None
+    expiries: bool = False
+    # The plan that runs instead of the registered one. An entry has it only if it is the first with this plan.
+    replaced: PlanReplacement | None = None
 
     def since(self, before: PlanProgress) -> PlanProgress:
         """The part of the progress that an entry writes after another one."""
-        return replace(self, answered=None) if self.answered == before.answered else self
+        return replace(
+            self,
+            answered=None if self.answered == before.answered else self.answered,
+            replaced=None if self.replaced == before.replaced else self.replaced,
+        )
 
     def after(self, before: PlanProgress) -> PlanProgress:
         """The inverse of `since`."""
-        return replace(self, answered=before.answered) if self.answered is None else self
+        answered = before.answered if self.answered is None else self.answered
+        return replace(self, answered=answered, replaced=self.replaced or before.replaced)
 
     def following(self) -> PlanProgress:
         """A copy for the next epoch, which the epoch changes."""
@@ -508,6 +592,10 @@ class PlanProgress:
         """The first time as of which answers with this reach are complete."""
         since = {name: each.since for name, each in self.begun.items() if each.since is not None}
         return complete_from(needed, since, [name for name, each in self.begun.items() if each.missed is None])
+
+    def is_quiet(self, as_of: Micros) -> bool:
+        """Whether an answer is of the time before its queries came."""
+        return self.quiet is not None and as_of <= self.quiet
 
     def is_over(self, serial: int, instant: Micros) -> bool:
         """Whether an instant is after the life of a query."""

@@ -30,12 +30,12 @@ from sash.catalog import CLUSTER, StoredIndex, Stream
 from sash.changes.key_numbers import dense_codes
 from sash.core.time import Micros
 from sash.rows.value_keys import can_be_indexed
-from sash.runtime.stored.stored_indexes import TIME, IndexGoneError, KeptIndexes
-from sash.runtime.stored.stored_window import KeptWindow, StoredRows, nothing_to_ask
+from sash.runtime.stored.stored_indexes import TIME, IndexGoneError, StoredIndexes
+from sash.runtime.stored.stored_window import StoredRows, StoredWindow, nothing_to_ask
 from sash.sql import LeadingRows, Link, SoughtValues, StoredQuestion, StoredReading, WindowOrder
 
 # The indexes of a stream's stored window, if there are any.
-IndexesOf = Callable[[Stream], KeptIndexes | None]
+IndexesOf = Callable[[Stream], StoredIndexes | None]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def by_stream(question: StoredQuestion, views: Collection[str]) -> Mapping[str, 
 
 
 def _direct(
-    reading: StoredReading, indexes: KeptIndexes | None, streams: int, sorting: WindowOrder | None
+    reading: StoredReading, indexes: StoredIndexes | None, streams: int, sorting: WindowOrder | None
 ) -> Access | None:
     """The access that needs no other window."""
     if indexes is None:
@@ -125,7 +125,7 @@ def sorting_column(reading: StoredReading, sorting: WindowOrder) -> str | None:
     return sorting.terms[0].column if reading.reach is not None and all(map(can_be_indexed, types)) else None
 
 
-def _by_place(reading: StoredReading, indexes: KeptIndexes, sorting: WindowOrder) -> ByPlace | None:
+def _by_place(reading: StoredReading, indexes: StoredIndexes, sorting: WindowOrder) -> ByPlace | None:
     column = sorting_column(reading, sorting)
     index = None if column is None else indexes.known([column])
     if index is None or reading.reach is None or not indexes.is_placed_soon(sorting, reading.reach):
@@ -133,7 +133,7 @@ def _by_place(reading: StoredReading, indexes: KeptIndexes, sorting: WindowOrder
     return ByPlace(index, sorting, reading.reach)
 
 
-def _probe(reading: StoredReading, indexes: KeptIndexes | None, before: Collection[str]) -> ByProbe | None:
+def _probe(reading: StoredReading, indexes: StoredIndexes | None, before: Collection[str]) -> ByProbe | None:
     """Probe with the values of a window that is read before, and whose rows are here."""
     fitting = [
         (index, link)
@@ -159,7 +159,7 @@ def common_time(stored: Iterable[StoredRows]) -> Micros | None:
     return min(going) if going else max((each.as_of for each in every), default=None)
 
 
-def read_question(question: StoredQuestion, kept: Mapping[str, KeptWindow]) -> dict[str, StoredRows]:
+def read_question(question: StoredQuestion, kept: Mapping[str, StoredWindow]) -> dict[str, StoredRows]:
     """The rows that each window is cut out of, by view. A stream with two windows is read once, as of one time."""
     by_name = {each.stream.name: each for each in kept.values()}
     indexes = {name: each.indexes if each.has_begun else None for name, each in by_name.items()}
@@ -171,7 +171,7 @@ def read_question(question: StoredQuestion, kept: Mapping[str, KeptWindow]) -> d
 
 
 def read_stored(
-    kept: KeptWindow, reach: int | None, wanted: Callable[[pa.Table], pa.Table] | None = None
+    kept: StoredWindow, reach: int | None, wanted: Callable[[pa.Table], pa.Table] | None = None
 ) -> StoredRows:
     stored = kept.read(reach, wanted)
     if stored is None:
@@ -195,7 +195,7 @@ class _Reader:
     several: bool
     found: dict[str, StoredRows] = field(default_factory=dict)
 
-    def read(self, kept: KeptWindow, indexes: KeptIndexes | None, views: Sequence[str]) -> None:
+    def read(self, kept: StoredWindow, indexes: StoredIndexes | None, views: Sequence[str]) -> None:
         needed = [access.index for view in views if (access := self.access[view]) is not None]
         if indexes is not None and needed:
             try:
@@ -205,7 +205,7 @@ class _Reader:
                 pass
         self.found |= self._by_scan(kept, views)
 
-    def _by_scan(self, kept: KeptWindow, views: Sequence[str]) -> dict[str, StoredRows]:
+    def _by_scan(self, kept: StoredWindow, views: Sequence[str]) -> dict[str, StoredRows]:
         reaches = [self.question.windows[view].reach for view in views]
         known = [reach for reach in reaches if reach is not None]
         reach = None if self.several or len(known) < len(reaches) else max(known)
@@ -216,17 +216,17 @@ class _Reader:
 
     # -- one state of a stream, which may be read again ----------------------------------------------
 
-    def _by_indexes(self, kept: KeptWindow, state: KeptIndexes, views: Sequence[str]) -> dict[str, StoredRows]:
+    def _by_indexes(self, kept: StoredWindow, state: StoredIndexes, views: Sequence[str]) -> dict[str, StoredRows]:
         found: dict[str, StoredRows] = {}
         for view in views:
             rows = self._rows(view, kept, state, {**self.found, **found})
             found[view] = self._stored(view, kept, state, rows)
         return found
 
-    def _stored(self, view: str, kept: KeptWindow, state: KeptIndexes, rows: pa.Table) -> StoredRows:
+    def _stored(self, view: str, kept: StoredWindow, state: StoredIndexes, rows: pa.Table) -> StoredRows:
         return kept.stored(rows, state.now, None if self.several else self.question.windows[view].reach)
 
-    def _rows(self, view: str, kept: KeptWindow, state: KeptIndexes, before: Mapping[str, StoredRows]) -> pa.Table:
+    def _rows(self, view: str, kept: StoredWindow, state: StoredIndexes, before: Mapping[str, StoredRows]) -> pa.Table:
         match self.access[view]:
             case ByValue(index, sought):
                 return state.find(index, sought.values)
@@ -245,7 +245,7 @@ class _Reader:
         rows = stored.rows if self.several else window_rows(reading, stored, stored.as_of)[0]
         return having(reading.sought, rows)[link.other_column].unique().drop_null()
 
-    def _leading(self, view: str, kept: KeptWindow, state: KeptIndexes, way: ByOrder) -> pa.Table:
+    def _leading(self, view: str, kept: StoredWindow, state: StoredIndexes, way: ByOrder) -> pa.Table:
         """The first rows of the index, until the window, which may be a part of the stored rows, has enough."""
         least = way.leading.count
         while state.is_few(least):

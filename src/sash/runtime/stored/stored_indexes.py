@@ -8,8 +8,8 @@
     index       7 ─► (5, 0) (6, 2)      a row is known by its sub-window's number and its place in there
 
 An index is built from the stored rows, and again after a restart. A slide changes the ring and its indexes under one
-version (`rows.Slides`). Readers take no lock; a reader that a slide has interrupted reads again, so its result is as of
-its end.
+version (`isolation.Optimistic`). Readers take no lock; a reader that a slide has interrupted reads again, so its result
+is as of its end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sash.catalog import StoredIndex
 from sash.core.errors import SashError
 from sash.core.time import Micros
 from sash.isolation import SharedWindow
-from sash.rows import Further, RowIndex, SetIndex, Slides, SubWindow, break_ties
+from sash.rows import Further, RowIndex, SetIndex, SubWindow, break_ties, new_slides
 from sash.rows.sliding_window import PURGES
 from sash.rows.value_keys import Ints
 from sash.sql import ROW_KINDS, LeadingRows, SoughtValues, WindowOrder
@@ -68,12 +68,12 @@ def end_of(sub_window: SubWindow) -> Micros:
     return sub_window.timestamp
 
 
-class KeptIndexes:
+class StoredIndexes:
     """The indexes of one stored window; its owner lets one thread at a time change the ring and its indexes."""
 
     def __init__(self, ring: SharedWindow[SubWindow], length: Micros) -> None:
         self._ring, self._length = ring, length
-        self._slides = Slides()
+        self._slides = new_slides()
         self._made: dict[StoredIndex, RowIndex | SetIndex] = {}
 
     # -- which there are, and how they follow the ring -------------------------------------------------
@@ -83,7 +83,7 @@ class KeptIndexes:
 
     def slide(self, new: SubWindow) -> None:
         """Slide the ring and its indexes. Readers of an index do not wait for the writer's lock."""
-        with self._ring.turn(), self._slides.applying():
+        with self._ring.turn(), self._slides.slide():
             left = self._ring.slide(new)
             try:
                 for index, made in self._made.items():
@@ -99,7 +99,7 @@ class KeptIndexes:
     def change(self, sub_windows: Sequence[SubWindow], change: Callable[[], None]) -> None:
         """Change the ring to these sub-windows. Readers have the old indexes while new ones are built."""
         made = self._of(sub_windows)
-        with self._ring.turn(), self._slides.applying():
+        with self._ring.turn(), self._slides.slide():
             change()
             self._made = made
 
@@ -108,12 +108,12 @@ class KeptIndexes:
             made = self._filled(index, type, self._ring.sub_windows())
         except (TypeError, ValueError, pa.ArrowException) as error:
             raise SashError(f"no {index.kind} index on {index.column}: {error}") from None
-        with self._slides.applying():
+        with self._slides.slide():
             self._made[index] = made
 
     def drop(self, index: StoredIndex) -> None:
         """Drop an index; its readers notice."""
-        with self._slides.applying():
+        with self._slides.slide():
             del self._made[index]
 
     def _of(self, sub_windows: Sequence[SubWindow]) -> dict[StoredIndex, RowIndex | SetIndex]:
@@ -181,7 +181,7 @@ class KeptIndexes:
                 raise IndexGoneError
             return reading()
 
-        return self._slides.read(checked)
+        return self._slides.reading(checked)
 
     # For readers, within `read`.
 

@@ -48,12 +48,14 @@ from sash.runtime.records.journal import SavedWindow
 from sash.runtime.settings import DEFAULT_MAX_ROWS
 from sash.runtime.spark_pass import SparkPass
 from sash.runtime.statistics import ReadStatistics
-from sash.runtime.stored.stored_indexes import NEVER, TIME, KeptIndexes, end_of, row_sub_window
-from sash.spark.stored_rows import write_rows
+from sash.runtime.stored.stored_indexes import NEVER, TIME, StoredIndexes, end_of, row_sub_window
+from sash.spark.answer_frames import frame_of
+from sash.spark.sources import spark_schema
+from sash.spark.stored_rows import ordered, stored_rows, without_order, write_rows
 from sash.storage.window_files import SEAL, WindowFiles
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 logger = logging.getLogger("sash.runtime")
 
@@ -74,6 +76,24 @@ class StoredRows:
     as_of: Micros
     since: Micros
     has_ended: bool = False
+
+
+@dataclass(frozen=True)
+class EveryStoredRow:
+    """All rows of a window, or the files that have them, also those that no question sees yet.
+
+    `earliest` is a bound of their least time. `missed`: rows up to there are missing; None if none are.
+    """
+
+    rows: pa.Table
+    earliest: Micros
+    missed: Micros | None
+
+    def since(self, oldest: Micros | None) -> EveryStoredRow:
+        """Without rows before a time."""
+        if oldest is None or oldest <= max(self.earliest, self.missed or NEVER):
+            return self
+        return EveryStoredRow(self.rows.filter(pc.greater_equal(self.rows[TIME], oldest)), oldest, oldest - 1)
 
 
 def nothing_to_ask(stream: Stream) -> SashError:
@@ -101,7 +121,7 @@ class WindowFold(Protocol):
         """Forget everything."""
 
 
-class KeptWindow:
+class StoredWindow:
     """One thread takes rows, any thread reads; `level` is the isolation between them.
 
     With `files`, the rows are there, and the window takes and reads descriptions of files (`of_files`); else it has
@@ -123,7 +143,7 @@ class KeptWindow:
         self._most = -(-stream.keep // self.length)
         nothing = [row_sub_window(number, NEVER, self.empty()) for number in range(self._most)]
         self._window = SharedWindow(nothing, level, self._with_late, recorder)
-        self._indexes = KeptIndexes(self._window, self.length)
+        self._indexes = StoredIndexes(self._window, self.length)
         self._oldest_before: Micros = NEVER
         self.reads = ReadStatistics()
         # The end of the youngest sub-window, attached or passed over, and since when all rows are here.
@@ -308,7 +328,7 @@ class KeptWindow:
             self._indexes.drop(index)
 
     @property
-    def indexes(self) -> KeptIndexes | None:
+    def indexes(self) -> StoredIndexes | None:
         return self._indexes if len(self._indexes) else None
 
     @property
@@ -356,6 +376,19 @@ class KeptWindow:
             # Tuples that came late during the read stand behind their sub-windows.
             rows = rows.take(pa.array(np.argsort(np.asarray(rows[TIME]), kind="stable")))
         return self.stored(rows, end_of(answer.parts[-1]), reach)
+
+    def everything(self) -> EveryStoredRow | None:
+        """All that is here between two micro-batches; None if nothing is, or the window has given up."""
+        with self._writing:
+            since = self._since
+            if since is None or self.gave_up_at is not None:
+                return None
+            stored = [sub.rows for sub in self._window.sub_windows()]
+            rows = pa.concat_tables([self.empty(), *stored, *self._buffer])
+            has_all = self._lost == NEVER and since >= self.oldest
+            # The times of files are those of their sub-windows.
+            earliest = since + 1 if self.files is not None else int(np.asarray(rows[TIME]).min(initial=-NEVER))
+            return EveryStoredRow(rows, earliest, None if has_all else max(since, self.oldest, self._lost))
 
     def fold(self, reach: int, folding: WindowFold) -> Micros:
         """Fold the last `reach` microseconds, sub-window by sub-window; the result is their time."""
@@ -409,6 +442,14 @@ class KeptWindow:
         if self.files is not None:
             return _FILES.empty_table()
         return self.stream.schema.append(pa.field(TIME, pa.int64())).empty_table()
+
+    def frame(self, spark: SparkSession, rows: pa.Table) -> DataFrame:
+        """Rows of the window, or of files, in order, as Spark has them."""
+        if self.files is None:
+            return frame_of(spark, rows.drop_columns([TIME]), spark_schema(self.stream.schema))
+        self.files.check(rows)
+        paths = map(self.files.path, rows["file"].to_pylist())
+        return without_order(ordered(stored_rows(spark, self.stream, paths)), self.stream)
 
     def last_end(self, rows: pa.Table) -> Micros:
         """The end of the last sub-window that contains rows."""
@@ -477,7 +518,7 @@ RowsAndLate = tuple[pa.Table | None, int]
 
 
 def rows_of_batch(
-    kept: KeptWindow, spark: SparkPass, rows: DataFrame, epoch: int, reached: Micros | None
+    kept: StoredWindow, spark: SparkPass, rows: DataFrame, epoch: int, reached: Micros | None
 ) -> RowsAndLate:
     """The part of a micro-batch, which brings a watermark, that is stored."""
     if kept.gave_up_at is not None:

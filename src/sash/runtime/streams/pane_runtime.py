@@ -12,10 +12,8 @@ replayed. The stored window has its rows in the same entries, so it is a part of
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -48,6 +46,7 @@ from sash.runtime.records.journal import (
     JumpedTuples,
     LandingEntry,
     ReplayedSettings,
+    StoredResults,
     StreamEntry,
     StreamSnapshot,
 )
@@ -55,7 +54,7 @@ from sash.runtime.records.session_tables import Tables
 from sash.runtime.records.stream_queries import StreamQueries
 from sash.runtime.settings import SessionSettings, Settings
 from sash.runtime.spark_pass import Batch, PassResult, SparkPipeline, StreamSource
-from sash.runtime.stored.stored_window import KeptWindow, RowsAndLate, rows_of_batch
+from sash.runtime.stored.stored_window import RowsAndLate, StoredWindow, rows_of_batch
 from sash.runtime.streams.input_limit import InputMeter
 from sash.runtime.streams.load import report_recovery, report_snapshot
 from sash.runtime.streams.stream_pass import Passes
@@ -75,7 +74,7 @@ class Audience(Protocol):
         """Hand answers to their queries; record failures and ends. `delivered`: queries had these before a restart."""
 
 
-class Roster:
+class PaneQueries:
     """The queries of a stream as of a version of the catalog: wanted ones, failed ones, ended ones.
 
     They are known by their serial numbers, as text: a later query of the same name is another one. A new version costs
@@ -156,12 +155,14 @@ class Roster:
 class StreamStorage:
     """Where a stream has its log, the rows of its stored window, and the panes in the cluster.
 
-    Each may be None: without a checkpoint, or without a place that executors see.
+    Each may be None: without a checkpoint, or without a place that executors see. `results` are those that its queries
+    store.
     """
 
     log: EpochLog | None = None
     files: WindowFiles | None = None
     panes: ClusterDirectories | None = None
+    results: StoredResults | None = None
 
 
 class PaneRuntime:
@@ -183,16 +184,16 @@ class PaneRuntime:
         # The user's settings; `panes` has the settings of its current epoch.
         self.settings: Settings = settings
         self._isolation = isolation
-        self._journal = Journal(storage.log)
+        self._journal = Journal(storage.log, storage.results)
         self._clock = clock
-        self.panes = StreamRuntime(stream, settings, isolation.give_way, flies=level != "serial")
+        self.panes = StreamRuntime(stream, settings, isolation.give_way, level != "serial", level == "lws")
         away = nullcontext if level == "serial" else isolation.away
         self.cluster = ClusterTables(self.panes, source, storage.panes, away)
-        self._roster = Roster(self.panes, queries, audience)
-        self.passes = Passes(source, self.panes, self._roster, self.cluster, tables, isolation)
-        self.kept: KeptWindow | None = None
+        self._pane_queries = PaneQueries(self.panes, queries, audience)
+        self.passes = Passes(source, self.panes, self._pane_queries, self.cluster, tables, isolation)
+        self.kept: StoredWindow | None = None
         if stream.keep is not None:
-            self.kept = KeptWindow(stream, level, files=storage.files, most_rows=settings.max_rows)
+            self.kept = StoredWindow(stream, level, files=storage.files, most_rows=settings.max_rows)
         self.input = InputMeter()
         self.epoch = -1
         self._is_broken = False
@@ -219,14 +220,19 @@ class PaneRuntime:
             )
 
     def begin(self, epoch: int, intent: Intent) -> Intent:
-        """Go to the version of the catalog that an epoch sees: that of its first attempt, else the given one."""
+        """Go to the version of the catalog that an epoch sees: a repeated epoch sees that of its first attempt."""
         seen = self._journal.intend(epoch, intent)
-        self._failed_before = set(self._roster.failed)
+        self._failed_before = set(self._pane_queries.failed)
         with self._isolation.slide():
             self._use(self.settings)
-            self._roster.synchronise(seen.version)
+            self._pane_queries.synchronise(seen.version)
             self.cluster.move(epoch)
         return seen
+
+    @property
+    def is_between_epochs(self) -> bool:
+        """Whether every epoch that has begun is committed."""
+        return not self._is_broken and not self._journal.intends_more_than(self.epoch)
 
     def read(self, rows: DataFrame, epoch: int, scanned: pa.Table | None, one_in: int) -> PassResult:
         """Spark's one action for the pane tables. `scanned` are the facts of a scan by plans instead.
@@ -250,12 +256,12 @@ class PaneRuntime:
         landing = self._landing(wait=not is_live)
         if (watermark := self.panes.next_watermark(passed.facts)) is not None:
             self._cut(watermark, is_batch=True)
-        began, late = time.perf_counter(), statistics.late_tuples
+        late = statistics.late_tuples
         entry = BatchEntry(
             epoch=batch.epoch,
             version=batch.version,
             settings=ReplayedSettings.of(self.panes.settings),
-            failed=self._roster.failed_since(self._failed_before),
+            failed=self._pane_queries.failed_since(self._failed_before),
             has_lists=self.panes.has_lists,
             counted=passed.counted,
             pending=passed.pending,
@@ -273,7 +279,6 @@ class PaneRuntime:
                 self.cluster.bring()
                 progress = self._apply_batch(entry, passed.facts, self._pace(batch))
                 self.panes.start_flights(self._launch)
-            statistics.seconds_in_sash += time.perf_counter() - began
             self.epoch = batch.epoch
             measured = None
             if self.input.is_wanted:
@@ -293,16 +298,13 @@ class PaneRuntime:
         """What the stored window takes of a micro-batch, and how many tuples came too late for it."""
         if self.kept is None:
             return None, 0
-        started = time.perf_counter()
-        brought = rows_of_batch(self.kept, self.pipeline, batch.rows, batch.epoch, batch.watermark)
-        self.panes.statistics.seconds_in_spark += time.perf_counter() - started
-        return brought
+        with self.panes.statistics.in_spark():
+            return rows_of_batch(self.kept, self.pipeline, batch.rows, batch.epoch, batch.watermark)
 
     def _cut(self, watermark: Micros | None, is_batch: bool) -> None:
         """Spark makes the short lists of the panes that close next. No lock is held: questions go on."""
-        started = time.perf_counter()
-        self.cluster.cut(watermark, is_batch)
-        self.panes.statistics.seconds_in_spark += time.perf_counter() - started
+        with self.panes.statistics.in_spark():
+            self.cluster.cut(watermark, is_batch)
 
     def advance(self, stream: str, watermark: Micros) -> None:
         self._move(watermark, partial(HeartbeatEntry, watermark=watermark))
@@ -314,7 +316,7 @@ class PaneRuntime:
     def _move(self, watermark: Micros | None, kind: Callable[..., StreamEntry]) -> None:
         """Move time without tuples, to a watermark or to the end."""
         self.check_whole()
-        failed_before = set(self._roster.failed)
+        failed_before = set(self._pane_queries.failed)
         counted, pending = self.passes.count_pending(watermark)
         landing = self._landing(wait=True)
         self._cut(watermark, is_batch=False)
@@ -324,9 +326,9 @@ class PaneRuntime:
                 self.cluster.bring()
                 entry = kind(
                     epoch=self.epoch,
-                    version=self._roster.version,
+                    version=self._pane_queries.version,
                     settings=ReplayedSettings.of(self.panes.settings),
-                    failed=self._roster.failed_since(failed_before),
+                    failed=self._pane_queries.failed_since(failed_before),
                     has_lists=self.panes.has_lists,
                     counted=counted,
                     pending=pending,
@@ -346,7 +348,7 @@ class PaneRuntime:
             with self._all_or_broken():
                 entry = LandingEntry(
                     epoch=self.epoch,
-                    version=self._roster.version,
+                    version=self._pane_queries.version,
                     settings=ReplayedSettings.of(self.panes.settings),
                     failed={},
                     landed=landing,
@@ -356,26 +358,24 @@ class PaneRuntime:
                 self._commit(entry, progress)
 
     def _landing(self, wait: bool) -> list[int]:
-        """The places of the flights that can land now; `wait`: of all."""
-        if wait and self.panes.flights:
+        """The places of the flights that can land now; `wait`: of all. Flights with precedence can."""
+        if awaited := [flight for flight in self.panes.flights if wait or flight.has_precedence]:
             with self._isolation.slide():
                 self.panes.start_flights(self._launch)
-            wait_for_all(self.panes.flights)
+            with self.panes.statistics.in_spark():
+                wait_for_all(awaited)
         return self.panes.landing()
 
-    def _launch(self, compute: Callable[[], list[Answer]]) -> Future[list[Answer]]:
-        found = Future[list[Answer]]()
+    def _launch(self, jobs: Sequence[Callable[[], None]]) -> None:
+        threading.Thread(target=self._fly, args=jobs, name="sash-flight", daemon=True).start()
 
-        def fly() -> None:
-            try:
-                with in_pool(self.pipeline.session, PANES):
-                    found.set_result(compute())
-            except BaseException as error:
-                found.set_exception(error)
-            self.on_landing()
-
-        threading.Thread(target=fly, name="sash-flight", daemon=True).start()
-        return found
+    def _fly(self, job: Callable[[], None], *others: Callable[[], None]) -> None:
+        """The other jobs do not wait for the landing: it may be waiting for them."""
+        with in_pool(self.pipeline.session, PANES):
+            job()
+        if others:
+            self._launch(others)
+        self.on_landing()
 
     @contextmanager
     def _all_or_broken(self) -> Iterator[None]:
@@ -388,9 +388,9 @@ class PaneRuntime:
 
     def _commit(self, entry: StreamEntry, progress: Progress) -> None:
         """Report failures and answers, then write the entry; `progress` is the result of the entry."""
-        self._roster.report_failures(entry.failed, reported=False)
+        self._pane_queries.report_failures(entry.failed, reported=False)
         changes = self.cluster.changes(progress.outcome.failed)
-        self._roster.hand_over(progress, delivered=False)
+        self._pane_queries.hand_over(progress, delivered=False)
         self._journal.append(replace(entry, cluster=changes))
         edge = KEEP_ALL if self.kept is None else self.kept.oldest
         snapshot = self._journal.compact(self.save, edge)
@@ -457,13 +457,17 @@ class PaneRuntime:
 
         return self._isolation.taking(take)
 
+    def incomplete_until(self, query: CompiledQuery) -> int | None:
+        """Until when a query would have no complete answers if it were registered now."""
+        return self._isolation.reading(partial(self.panes.incomplete_until, query))
+
     def save(self) -> StreamSnapshot:
         return StreamSnapshot(
             epoch=self.epoch,
-            version=self._roster.version,
+            version=self._pane_queries.version,
             settings=ReplayedSettings.of(self.panes.settings),
-            failed=dict(self._roster.failed),
-            ended=self._roster.ended,
+            failed=dict(self._pane_queries.failed),
+            ended=self._pane_queries.ended,
             runtime=stream_snapshot.save(self.panes),
             pending=self.passes.pending,
             input=self.input.save(),
@@ -480,15 +484,15 @@ class PaneRuntime:
         if self.kept is not None:
             self.kept.keep_only_files()
         self.cluster.recovered()
-        self._roster.report_failures(self._roster.failed, reported=True)
+        self._pane_queries.report_failures(self._pane_queries.failed, reported=True)
         if snapshot is not None or applied:
             report_recovery(self.stream.name, snapshot, applied, self.epoch)
 
     def _load_snapshot(self, snapshot: StreamSnapshot) -> None:
         self._use(snapshot.settings.over(self.settings))
-        self._roster.load(snapshot.failed, snapshot.ended)
+        self._pane_queries.load(snapshot.failed, snapshot.ended)
         self.panes.lists_before = {name: saved.by_lists for name, saved in snapshot.runtime.queries.items()}
-        self._roster.synchronise(snapshot.version)
+        self._pane_queries.synchronise(snapshot.version)
         self.panes.lists_before = {}
         self.passes.pending = snapshot.pending
         stream_snapshot.load(self.panes, snapshot.runtime)
@@ -501,9 +505,9 @@ class PaneRuntime:
         """Apply an entry again with the settings of its time, whatever the user has chosen since."""
         self._use(entry.settings.over(self.settings))
         self.panes.has_lists = entry.has_lists
-        self._roster.synchronise(entry.version)
+        self._pane_queries.synchronise(entry.version)
         self.cluster.replay(entry.cluster)
-        self._roster.fail(entry.failed)
+        self._pane_queries.fail(entry.failed)
         if isinstance(entry, BatchEntry):
             progress = self._apply_batch(entry, self.passes.facts(entry.partials), repeated(entry.services))
             self.input.take(*(entry.input or (0, 0.0)))
@@ -511,5 +515,5 @@ class PaneRuntime:
             progress = self._apply_landing(entry)
         else:
             progress = self._apply_time(entry)
-        self._roster.hand_over(progress, delivered=True)
+        self._pane_queries.hand_over(progress, delivered=True)
         self.epoch = entry.epoch

@@ -10,7 +10,6 @@ If an expression fails, the queries that have it fail; then the action is repeat
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -29,26 +28,26 @@ from sash.spark.preparation import Interval, looked_up
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sash.runtime.streams.pane_runtime import Roster
+    from sash.runtime.streams.pane_runtime import PaneQueries
 
 T = TypeVar("T")
 
 
 class Passes:
-    """Changes only the roster, and only when a query fails: the caller applies the results."""
+    """Changes only the pane_queries, and only when a query fails: the caller applies the results."""
 
     def __init__(
         self,
         source: StreamSource,
         runtime: StreamRuntime,
-        roster: Roster,
+        pane_queries: PaneQueries,
         cluster: ClusterTables,
         tables: Tables | None,
         isolation: Isolation,
     ) -> None:
         self._source = source
         self._runtime = runtime
-        self._roster = roster
+        self._pane_queries = pane_queries
         self._cluster = cluster
         self._tables = tables
         self._isolation = isolation
@@ -98,23 +97,21 @@ class Passes:
         return looked_up(rows, self._source.stream, self._tables.all_versions(dict.fromkeys(lookups)))
 
     def _looked_up(self, rows: DataFrame) -> DataFrame:
-        return self.looked_up(rows, self._roster.lookups)
+        return self.looked_up(rows, self._pane_queries.lookups)
 
     # -- errors of expressions -------------------------------------------------------------------------
 
     def _without_culprits(self, rows: DataFrame | None, action: Callable[[], T]) -> T:
         """When an expression fails, find its queries, fail only them, and go on."""
         while True:
-            started = time.perf_counter()
-            try:
-                return action()
-            except Exception as error:
-                if rows is not None:
-                    self._source.pipeline.readable(rows)
-                if not self._fail_culprits(rows):
-                    raise error
-            finally:
-                self._runtime.statistics.seconds_in_spark += time.perf_counter() - started
+            with self._runtime.statistics.in_spark():
+                try:
+                    return action()
+                except Exception as error:
+                    if rows is not None:
+                        self._source.pipeline.readable(rows)
+                    if not self._fail_culprits(rows):
+                        raise error
 
     def _fail_culprits(self, rows: DataFrame | None) -> bool:
         pipeline = self._source.pipeline
@@ -125,8 +122,8 @@ class Passes:
         for query in (active.compiled for active in self._runtime.active.values()):
             read = waited if query.readings[0].table.by_rows else found_rows
             culprits[query.name] = None if read is None else pipeline.failure(read, query.leaves)
-        serials = self._roster.serials(culprits)
+        serials = self._pane_queries.serials(culprits)
         found = {serials[name]: why for name, why in culprits.items() if why is not None}
         with self._isolation.slide():
-            self._roster.fail(found)
+            self._pane_queries.fail(found)
         return bool(found)

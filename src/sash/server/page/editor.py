@@ -20,10 +20,10 @@ from nicegui import Client, ui
 from sash.core.errors import CqlError, SashError
 from sash.runtime.session import Session
 from sash.server.api import Service
+from sash.server.http_questions import refuse_python
 from sash.server.models import Question
 from sash.server.page.frame import shown_rows, table_columns
 from sash.server.problems import ProblemError
-from sash.server.python_calls import refuse_python
 from sash.sql import RegisterQuery, parse
 
 _ROWS = 500
@@ -77,8 +77,11 @@ def decorations(text: str, mistake: Exception | None) -> list[dict[str, Any]]:
 
 def register(service: Service, text: str, name: str) -> str:
     """Register a SELECT under a name, or execute REGISTER QUERY; returns the query's name."""
-    service.check_room()
     statement = parse(text)
+    replaced = ""
+    if isinstance(statement, RegisterQuery) and statement.replace_at is not None:
+        replaced = statement.name
+    service.check_room(replaced)
     if not isinstance(statement, RegisterQuery) and not name.strip():
         raise SashError("give the query a name, or write REGISTER QUERY name AS SELECT ...")
     refuse_python(service.session, text)
@@ -164,7 +167,7 @@ class Editor:
         return result
 
     def _cancel(self) -> None:
-        self._service.desk.cancel(self._asked)
+        self._service.questions.cancel(self._asked)
 
     async def _ask(self) -> None:
         """Ask as the API does, within the same limits."""
@@ -172,7 +175,7 @@ class Editor:
         question = Question(text=self._text.value, id=self._asked, max_rows=_ROWS)
         client = ui.context.client
         self._stop.set_visibility(True)
-        table = await self._do(self._service.desk.ask(question, lambda _, found: found, partial(_is_gone, client)))
+        table = await self._do(self._service.questions.ask(question, lambda _, found: found, partial(_is_gone, client)))
         self._stop.set_visibility(False)
         if table is None:
             return

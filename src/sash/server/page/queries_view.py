@@ -61,6 +61,8 @@ def _written(text: str) -> list[str]:
 def _together(facts: dict[str, Any]) -> str:
     if "plan" in facts:
         return "a plan of its own" if facts["slide"] is None else f"a plan of its own, every {facts['slide']}"
+    if facts.get("paused"):
+        return "paused"
     if facts.get("sub_group") is None:
         return "–"
     return f"{sub_group(facts['sub_group'])}, every {facts['period']}"

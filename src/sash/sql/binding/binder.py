@@ -1,17 +1,20 @@
 """From a parsed SELECT to a bound one: resolves names, checks types, and refuses every word without a meaning. Each
 SELECT is bound once, whatever answers it.
 
-    FROM (`from_clause`)  ->  WHERE (`where`)  ->  SELECT list, GROUP BY, HAVING, ORDER BY, LIMIT (`select_list`)
+    FROM (`from_clause`)  ->  WHERE  ->  SELECT list, GROUP BY, HAVING, ORDER BY, LIMIT (`select_list`)
 
-    [NOT] EXISTS (SELECT .. FROM t [..] WHERE t.v = s.v AND ..)        x [NOT] IN (SELECT y FROM t [..] WHERE ..)
+WHERE has conditions on the rows themselves, and tests against sub-queries:
 
-A sub-query of a test may refer to the query around it: its ties are the equalities between columns of the two.
+    WHERE a.x > 1 AND NOT EXISTS (SELECT .. FROM t [..] WHERE t.v = a.v AND ..) AND b.y IN (SELECT ..)
+
+They are the parts that AND joins at the top: a test inside of OR or NOT would not be a join. A sub-query of a test may
+refer to the query around it: its ties are the equalities between columns of the two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -20,16 +23,15 @@ from sash.catalog import Catalog
 from sash.core.errors import CqlError, Span
 from sash.sql.binding import select_list
 from sash.sql.binding.bound import BoundQuery, BoundSelect, BoundSet, BoundTest
+from sash.sql.binding.completion import complete
 from sash.sql.binding.from_clause import FromBinder
-from sash.sql.binding.items import asks_for_items, bind_items
-from sash.sql.binding.nested import aggregate_of_results, is_aggregate_of_results
-from sash.sql.binding.select_list import SelectEntry, with_bounds
+from sash.sql.binding.outputs import aggregate_of_results, is_aggregate_of_results
+from sash.sql.binding.select_list import SelectEntry, asks_for_items, bind_items, with_bounds
 from sash.sql.binding.shape import check_shape, has_only, unwrapped
 from sash.sql.binding.shedding import estimates_of
-from sash.sql.binding.where import WrittenTest, own_scope, split_where
 from sash.sql.expressions import aggregates
 from sash.sql.expressions.coercion import common_type
-from sash.sql.expressions.operators import compare
+from sash.sql.expressions.operators import compare, conjuncts, require_boolean
 from sash.sql.expressions.scope import FromColumns, Scope
 from sash.sql.expressions.terms import Term, cast_to, sources_in
 from sash.sql.expressions.typer import type_expression
@@ -44,10 +46,22 @@ _TIED = "a sub-query is tied to the query around it by equalities, with one side
 def bind(select: Select, catalog: Catalog) -> BoundQuery:
     """Bind a SELECT; CqlError at a word without a meaning."""
     with within_stack(select.script, select.word):
+        select = complete(select, catalog)
         binder = _Binder(catalog, select.script)
-        # Without the operator around it, if there is one: places are counted from the word SELECT.
-        inner = select if select.output is None else Select(select.tree, select.script, extent(select.tree))
+        # Without WITH and the operator around it, if there are any: places are counted from the word SELECT.
+        inner = Select(select.tree, select.script, extent(select.tree))
         return BoundQuery(select, binder.bind(inner), binder.sources.places)
+
+
+@dataclass(frozen=True)
+class _WrittenTest:
+    """A condition against a sub-query that is not bound yet; `value` is the x of `x IN (..)`, None for EXISTS."""
+
+    query: exp.Expr
+    node: exp.Expr
+    negated: bool
+    value: Term | None
+    at: Span
 
 
 class _Binder:
@@ -101,12 +115,15 @@ class _Binder:
         written = select_list.entries(tree, scope)
         estimates = estimates_of(body.sources[0].relation)
         entries = with_bounds(tree, written, scope, estimates) if estimates else written
-        keys = select_list.group_keys(tree, scope, written)
+        grouping = select_list.group_keys(tree, scope, written)
+        keys = grouping.keys
         return replace(
             body,
             entries=tuple(entries),
-            keys=tuple(keys),
+            keys=keys,
+            sets=grouping.sets,
             having=select_list.having(tree, scope, entries, keys),
+            qualify=select_list.qualify(tree, scope, entries),
             order=tuple(select_list.order(tree, scope, written, select_list.aliases(entries))),
             limit=select_list.limit(tree, scope),
             columns=_columns(entries),
@@ -118,8 +135,8 @@ class _Binder:
         found = self.sources.bind(tree, outer)
         # The scope of WHERE has the names of the query around it, too.
         around = Scope(self._script, found.columns, user=self._user)
-        conditions, tests = split_where(tree, around)
-        scope, own = own_scope(around), {join.source.name for join in found.joins}
+        conditions, tests = _split_where(tree, around)
+        scope, own = _own_scope(around), {join.source.name for join in found.joins}
         ties = [_tie(condition, own, around) for condition in conditions if not sources_in(condition) <= own]
         return BoundSelect(
             select,
@@ -133,7 +150,7 @@ class _Binder:
 
     # -- tests against sub-queries ---------------------------------------------------------------------
 
-    def _test(self, test: WrittenTest, scope: Scope) -> BoundTest:
+    def _test(self, test: _WrittenTest, scope: Scope) -> BoundTest:
         if not isinstance(test.query, exp.Select) or self._is_grouped(test.query):
             _refuse_ties(test.query, scope)
             query = self._bind_tree(test.query)
@@ -164,6 +181,62 @@ def _columns(entries: Collection[SelectEntry]) -> tuple[tuple[str, pa.DataType],
     return tuple((entry.name, entry.term.type) for entry in entries)
 
 
+def _split_where(tree: exp.Select, scope: Scope) -> tuple[list[Term], list[_WrittenTest]]:
+    """The conditions of WHERE, and its tests; aggregates stand in neither."""
+    where = tree.args.get("where")
+    inner = scope.without_aggregates("cannot stand in WHERE; HAVING tests aggregates")
+    conditions: list[Term] = []
+    tests: list[_WrittenTest] = []
+    for part in conjuncts(where.this) if where is not None else []:
+        test = _written_test(part, inner)
+        if test is not None:
+            tests.append(test)
+            continue
+        _refuse_inside(part, scope)
+        condition = require_boolean(type_expression(part, inner), "WHERE", inner)
+        conditions.extend(condition.args if condition.op == "and" else (condition,))
+    return conditions, tests
+
+
+def _own_scope(scope: Scope) -> Scope:
+    """The scope without the query around it: only WHERE, and the SELECT list of EXISTS, may refer to that."""
+    return replace(scope, columns=replace(scope.columns, outer=None))
+
+
+def _written_test(node: exp.Expr, scope: Scope) -> _WrittenTest | None:
+    inner, negated = node, False
+    while isinstance(inner, exp.Not):
+        inner, negated = inner.this.unnest(), not negated
+    query = _query_of(inner)
+    if query is None:
+        return None
+    negated ^= bool(inner.args.get("negate"))
+    value = type_expression(inner.this, _own_scope(scope)) if isinstance(inner, exp.In) else None
+    return _WrittenTest(query, inner, negated, value, _word(inner, query, scope))
+
+
+def _query_of(node: exp.Expr) -> exp.Expr | None:
+    """The sub-query of EXISTS or IN, without its parentheses."""
+    query = node.args.get("query") if isinstance(node, exp.In) else node.this if isinstance(node, exp.Exists) else None
+    return query.unnest() if isinstance(query, exp.Subquery) else query
+
+
+def _refuse_inside(node: exp.Expr, scope: Scope) -> None:
+    for part in node.find_all(exp.Exists, exp.In):
+        query = _query_of(part)
+        if query is not None:
+            word = "IN" if isinstance(part, exp.In) else "EXISTS"
+            reason = f"{word} (SELECT ..) is a condition of its own, joined to the others of WHERE by AND"
+            raise scope.error(reason, _word(part, query, scope))
+
+
+def _word(node: exp.Expr, query: exp.Expr, scope: Scope) -> Span:
+    """The word IN or EXISTS, which sqlglot does not remember: the last one before the sub-query."""
+    word = "IN" if isinstance(node, exp.In) else "EXISTS"
+    start = scope.script.upper().rfind(word, 0, extent(query).start)
+    return Span(start, start + len(word))
+
+
 def _tie(condition: Term, own: Collection[str], scope: Scope) -> tuple[Term, Term]:
     """An equality as (the outer query's term, the sub-query's own)."""
     if condition.op == "eq":
@@ -192,7 +265,7 @@ def _compared(x: Term, y: Term, scope: Scope) -> tuple[Term, Term]:
     return one, other
 
 
-def _check_one(count: int, test: WrittenTest, scope: Scope) -> None:
+def _check_one(count: int, test: _WrittenTest, scope: Scope) -> None:
     if count != 1:
         title = f"{'NOT ' if test.negated else ''}IN"
         raise scope.error(f"{title} compares with a sub-query of one column, this one has {count}", test.at)

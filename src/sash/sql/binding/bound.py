@@ -18,8 +18,7 @@ from sqlglot import exp
 from sash.catalog import Stream, Table
 from sash.core.errors import Span
 from sash.plan.set_windows import HIGH, LOW
-from sash.sql.binding.items import ItemRows
-from sash.sql.binding.select_list import Order, SelectEntry
+from sash.sql.binding.select_list import ItemRows, Order, SelectEntry
 from sash.sql.expressions.scope import Scope
 from sash.sql.expressions.terms import Term
 from sash.sql.reading.output_clause import OutputClause
@@ -88,6 +87,7 @@ class BoundTest:
 class BoundSelect:
     """One SELECT. `ties` are its equalities with the query around it: an outer term, and an inner one.
 
+    `sets` has the places of the keys of each grouping set; none where GROUP BY lists keys alone.
     `items` is there if a call of TOP or its like gives the rows.
     """
 
@@ -100,7 +100,9 @@ class BoundSelect:
     ties: tuple[tuple[Term, Term], ...] = ()
     entries: tuple[SelectEntry, ...] = ()
     keys: tuple[Term, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
     having: Term | None = None
+    qualify: Term | None = None
     order: tuple[Order, ...] = ()
     limit: int | None = None
     items: ItemRows | None = None
@@ -117,6 +119,12 @@ class BoundSelect:
     @property
     def is_distinct(self) -> bool:
         return self.tree.args.get("distinct") is not None
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether window functions are computed over its rows."""
+        asked = (*(entry.term for entry in self.entries), *(key.term for key in self.order))
+        return self.qualify is not None or any(part.op == "over" for term in asked for part in term.walk())
 
     @property
     def is_grouped(self) -> bool:

@@ -22,15 +22,18 @@ answer (`outputs`).
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import pyarrow as pa
+import pyarrow.types as pt
+from sqlglot import exp
 
 from sash.catalog import Stream, Table
-from sash.core.errors import CqlError, NotSupportedError
-from sash.plan.continuous import Aggregated, Filter, GroupBy, Intersection, Map, Negation, Node, Union
-from sash.plan.expressions import Call, Expression, Field
+from sash.core.errors import CqlError, NotSupportedError, Span
+from sash.plan.continuous import Aggregated, Duplicates, Filter, GroupBy, Intersection, Map, Negation, Node, Union
+from sash.plan.expressions import Call, Expression, Field, Literal
 from sash.plan.outputs import Outliving, Snapshots
 from sash.sql.binding.bound import BoundJoin, BoundQuery, BoundSelect, BoundSet, BoundSource, BoundTest, relations_in
 from sash.sql.binding.finite import FiniteTerms, with_implied
@@ -50,13 +53,15 @@ from sash.sql.binding.sources import (
     read_by,
 )
 from sash.sql.binding.windows import bind_continuous_window, common_slide, has_slide, without_panes
-from sash.sql.expressions.aggregates import ALGEBRAIC, is_item_call
+from sash.sql.expressions.aggregates import ALGEBRAIC, is_item_call, split_filter
 from sash.sql.expressions.answer_terms import GroupTerms, unused
-from sash.sql.expressions.scope import Scope
+from sash.sql.expressions.constants import literal
+from sash.sql.expressions.operators import joined
+from sash.sql.expressions.scope import WINDOW_FUNCTIONS, Scope
 from sash.sql.expressions.terms import Term, render
 from sash.sql.reading.limits import within_stack
 from sash.sql.reading.output_clause import OutputClause
-from sash.sql.reading.places import bounds_at, is_approximate, word_of
+from sash.sql.reading.places import bounds_at, is_approximate, span_of, word_of
 from sash.sql.reading.statements import Select
 from sash.sql.reading.window_clause import WindowClause
 
@@ -77,12 +82,28 @@ def plan_changes(query: BoundQuery) -> Node:
         streams = {name: each for name, each in relations_in(query.body).items() if isinstance(each, Stream)}
         slide = common_slide(select, {name.lower(): stream for name, stream in streams.items()})
         planner = _ChangePlanner(ChangeScope(query.script, query.places, slide))
+        _refuse_window_functions(select)
         node, clause = planner.relation(query.body), _output(query.body)
         plan = with_output(node, clause, planner.scope) if slide is None else with_sampling(node, clause, planner.scope)
         planner.scope.check_size(read_by(plan), select.word, ": ask for less, in several queries")
         check_approx(plan, select)
         check_shed_continuous(select, streams.values())
         return plan
+
+
+def _refuse_window_functions(select: Select) -> None:
+    for sets in select.tree.find_all(exp.GroupingSets, exp.Rollup, exp.Cube):
+        what = "GROUPING SETS, ROLLUP and CUBE but in aggregates of one window with SLIDE"
+        raise NotSupportedError(what, select.script, span_of(sets))
+    for call in select.tree.find_all(exp.Window):
+        way_out = "aggregates of one window with SLIDE, GROUP BY the columns; a sub-query in FROM has them, too"
+        what = f"OVER and QUALIFY but over the groups of an answer; {way_out}"
+        raise NotSupportedError(what, select.script, word_of(call.this))
+    for node in select.tree.find_all(exp.Anonymous):
+        if node.name.lower() in WINDOW_FUNCTIONS:
+            reason = f"{node.name}() tells the window of an answer from panes: an aggregate of one window with SLIDE"
+            way_out = "elsewhere as_of has the time of an answer, and _ts and _exp those of a row"
+            raise CqlError(f"{reason}; {way_out}", select.script, word_of(node))
 
 
 def _output(body: BoundSelect | BoundSet) -> OutputClause | None:
@@ -114,15 +135,43 @@ class _ChangeGroups(GroupTerms[Aggregated]):
         super().__init__(scope, OVER)
         self._rows, self._without = rows, without
         self._inputs: dict[str, Computed] = {}
+        self._at: dict[str, Span] = {}
 
     def add_key(self, term: Term) -> None:
         self._keys[render(term)] = Field(self._input(term), term.type)
 
-    def node(self, input: Node) -> GroupBy:
-        computed = any(not isinstance(made, Field) for _, made in self._inputs.values())
-        below = Map(input, tuple(dict.fromkeys(self._inputs.values()))) if computed else input
+    def node(self, input: Node, copies: Expression | None = None) -> Node:
+        """The groups of rows of which there are `copies`."""
+        inputs, calls = dict(self._inputs.values()), tuple(self._calls.values())
+        if copies is not None:
+            calls = tuple(self._multiplied(call, copies, inputs) for call in calls)
+        computed = any(not (isinstance(made, Field) and made.name == name) for name, made in inputs.items())
+        below = Map(input, tuple(inputs.items())) if computed else input
         keys = dict.fromkeys(key.name for key in self._keys.values())
-        return GroupBy(below, tuple(keys), tuple(self._calls.values()))
+        groups = GroupBy(below, tuple(keys), calls)
+        if keys or copies is None:
+            return groups
+        # A sum over nothing is NULL, a number is 0.
+        return Map(groups, tuple((call.name, _or_zero(call)) for call in self._calls.values()))
+
+    def _multiplied(self, call: Aggregated, copies: Expression, inputs: dict[str, Expression]) -> Aggregated:
+        """The aggregate of rows that stand for several each: a number becomes a sum."""
+        if call.function in _BY_VALUE:
+            return call
+        value = None if call.argument is None else inputs[call.argument]
+        if call.function == "count":
+            known = None if value is None else Call("is_not_null", (value,), pa.bool_())
+            made = copies if known is None else Call("if", (known, copies, Literal(0, call.type)), call.type)
+        elif call.function == "sum" and value is not None and not pt.is_decimal(call.type):
+            made = _times(Call("cast", (value,), call.type), copies, call.type)
+        else:
+            what = f"{call.function.upper()} over a join of [UNBOUNDED], which counts tuples instead of keeping them"
+            raise self._scope.unsupported(
+                f"{what}; COUNT, MIN, MAX and SUM of INTs and DOUBLEs may", self._at[call.name]
+            )
+        name = unused(f"{call.name} of copies", inputs)
+        inputs[name] = made
+        return Aggregated(call.name, "sum", name, call.type)
 
     def _input(self, term: Term) -> str:
         """The input column of a key or an argument."""
@@ -134,12 +183,44 @@ class _ChangeGroups(GroupTerms[Aggregated]):
         return self._inputs[sql][0]
 
     def _call(self, term: Term, sql: str) -> Aggregated:
-        function = str(term.value)
+        aggregate, conditions = split_filter(term)
+        if conditions:
+            aggregate = _among(aggregate, joined("and", conditions))
+        function = str(aggregate.value)
         if function not in ALGEBRAIC:
             title = "COUNT(DISTINCT ..)" if function == "count_distinct" else function.upper()
             raise self._scope.unsupported(f"{title} {self._without}", term.span)
-        argument = self._input(term.args[0]) if term.args else None
-        return Aggregated(self._unused(sql), function, argument, term.type)
+        argument = self._input(aggregate.args[0]) if aggregate.args else None
+        name = self._unused(sql)
+        self._at[name] = term.span
+        return Aggregated(name, function, argument, term.type)
+
+
+# Aggregates for which it does not matter how often a value is there.
+_BY_VALUE = ("min", "max", "bool_and", "bool_or", "any_value")
+
+
+def _or_zero(call: Aggregated) -> Expression:
+    made = Field(call.name, call.type)
+    return Call("coalesce", (made, Literal(0, call.type)), call.type) if call.function == "count" else made
+
+
+def _times(one: Expression, copies: Expression, type: pa.DataType) -> Call:
+    return Call("multiply", (one, Call("cast", (copies,), type)), type)
+
+
+def _product(copies: Sequence[Expression]) -> Expression | None:
+    """How often a joined row is there, if its sources say how often each of their rows is."""
+    return reduce(lambda one, other: Call("multiply", (one, other), pa.int64()), copies) if copies else None
+
+
+def _among(aggregate: Term, condition: Term) -> Term:
+    """The aggregate of the tuples that fulfil a condition: of the others its argument is NULL, which does not count."""
+    value = aggregate.args[0] if aggregate.args else literal(1, pa.int32(), condition.span)
+    nothing = literal(None, pa.null(), condition.span)
+    coerced = (pa.bool_(), value.type, value.type)
+    argument = Term("case", (condition, value, nothing), value.type, condition.span, coerced=coerced)
+    return replace(aggregate, args=(argument, *aggregate.args[1:]))
 
 
 class _ChangePlanner:
@@ -170,7 +251,9 @@ class _ChangePlanner:
         word = word_in(body.select, "DISTINCT") if body.is_distinct else None if clause is None else clause.distinct
         # A window that is alone is not remembered: its rows are what comes out.
         is_remembered = len(body.sources) > 1 or bool(body.tests)
-        rows = self._rows(body, once=word is not None and not body.is_grouped and is_remembered)
+        once = word is not None and not body.is_grouped
+        counted = len(body.sources) > 1 and not once and (body.is_grouped or not body.tests)
+        rows = self._rows(body, once=once and is_remembered, counted=counted)
         matches = [self._match(test) for test in body.tests]
         _check_names(body)
         made = self._groups(body, rows, matches) if body.is_grouped else self._plain(body, rows, matches)
@@ -179,6 +262,10 @@ class _ChangePlanner:
     def _plain(self, body: BoundSelect, rows: JoinedRows, matches: list[_Match]) -> Node:
         outputs = tuple((entry.name, rows.expression(entry.term)) for entry in body.entries)
         node, stamps = self._tested(rows, matches), tuple(rows.stamps)
+        if (copies := _product(rows.copies)) is not None:
+            rows.check_copies()
+            name = unused("copies", [name for name, _ in outputs])
+            return Duplicates(Map(node, (*outputs, (name, copies))), name)
         if not rows.is_internal:
             return Map(node, outputs)
         return Outliving(Map(node, (*outputs, *((stamp, Field(stamp, pa.int64())) for stamp in stamps))), stamps)
@@ -189,7 +276,8 @@ class _ChangePlanner:
             groups.add_key(key)
         outputs = tuple((entry.name, groups.translate(entry.term)) for entry in body.entries)
         condition = groups.translate(body.having) if body.having is not None else None
-        node = groups.node(self._tested(rows, matches))
+        tested = self._tested(rows, matches)
+        node = groups.node(tested, _product(rows.copies))
         answer = Map(node if condition is None else Filter(node, condition), outputs)
         rows.check_groups()
         if not rows.is_internal:
@@ -198,14 +286,14 @@ class _ChangePlanner:
 
     # -- FROM and WHERE --------------------------------------------------------------------------------
 
-    def _rows(self, body: BoundSelect, *, once: bool) -> JoinedRows:
+    def _rows(self, body: BoundSelect, *, once: bool, counted: bool = False) -> JoinedRows:
         sources = {source.name: self._source(source, body) for source in body.sources}
         for join in body.joins[1:]:
             _check_join(join, self.scope.script)
         places = {source.name: source.word for source in body.sources}
-        rows = JoinedRows(sources, places, body.scope, self.scope, once=once)
+        rows = JoinedRows(sources, places, body.scope, self.scope, once=once, counted=counted)
         conditions = _conditions(body)
-        if rows.are_values:
+        if rows.are_values or rows.are_counted:
             unbounded = {name for name, each in sources.items() if isinstance(each, WindowSource) and each.is_unbounded}
             conditions = with_implied(conditions, unbounded)
         for condition in conditions:

@@ -2,7 +2,8 @@
 
     SELECT DISTINCT a.x FROM s [UNBOUNDED] a JOIN t [UNBOUNDED] b ON a.x = b.y WHERE a.x > 10 AND b.y < 20
 
-Both windows are remembered by x and y alone, which have nine values. A term has finitely many values if it is compared
+Both windows are remembered by x and y alone, which have nine values; a join that keeps duplicates counts the tuples of
+each value. A term has finitely many values if it is compared
 with constants (=, IN, or from below and above where values are whole numbers or days), if its type has few values, if
 it is a column of a table, if it equals such a term, or if it is computed from such terms.
 """
@@ -63,6 +64,25 @@ def with_implied(conditions: Sequence[Term], sources: Collection[str]) -> list[T
                 if implied not in known:
                     known.append(implied)
     return [*conditions, *(each for each in known[len(conditions) :] if sources_in(each) <= {*sources})]
+
+
+_DECIDING = {"lt": ("min", "max"), "le": ("min", "max"), "gt": ("max", "min"), "ge": ("max", "min")}
+
+
+def deciding_extremes(condition: Term) -> tuple[tuple[Term, str], ...]:
+    """The sides of an inequality, each with the one of its values that decides if any two fulfil the inequality.
+
+    `B < D` holds for some B and some D if it holds for the least B and the greatest D.
+    """
+    if condition.op not in _DECIDING or _reads_text(condition) or not all(_is_ordered(arg) for arg in condition.args):
+        return ()
+    return tuple(zip(condition.args, _DECIDING[condition.op], strict=True))
+
+
+def _is_ordered(term: Term) -> bool:
+    """Whether its type has a least value, MIN."""
+    numbers = pt.is_integer(term.type) or pt.is_floating(term.type) or pt.is_decimal(term.type)
+    return numbers or pt.is_string(term.type) or pt.is_date(term.type) or pt.is_timestamp(term.type)
 
 
 def _ties_alike(condition: Term) -> bool:

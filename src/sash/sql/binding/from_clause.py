@@ -62,8 +62,6 @@ class FromBinder:
 
     def _alias(self, node: exp.Expr) -> str:
         alias = node.args.get("alias")
-        if alias is None and isinstance(node, exp.Subquery):
-            raise CqlError("a sub-query needs an alias: (SELECT ..) a", self._script, word_of(node))
         if alias is not None and alias.args.get("columns"):
             raise NotSupportedError("names for columns behind an alias", self._script, span_of(alias))
         if node.args.get("joins"):

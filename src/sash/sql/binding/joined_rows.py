@@ -23,9 +23,10 @@ import pyarrow.types as pt
 
 from sash.core.changes import UpdatePattern
 from sash.core.errors import CqlError, NotSupportedError, Span
-from sash.plan.continuous import Distinct, Filter, Join, Map, Node
+from sash.plan.continuous import Filter, Join, Map, Node
 from sash.plan.expressions import Expression, Field
 from sash.plan.outputs import Stamped
+from sash.sql.binding.finite import deciding_extremes
 from sash.sql.binding.sources import OVER, ChangeScope, PlanSource, TableSource, WindowSource
 from sash.sql.expressions.answer_terms import Translator
 from sash.sql.expressions.coercion import is_interval
@@ -52,12 +53,12 @@ class JoinedRows:
     """The rows that FROM and WHERE leave, while a plan is made: first columns are requested, then the rows are built.
 
     A term over one window becomes a column that Spark computes; others are computed from such columns above. `once`:
-    it does not matter how often a row is there.
+    it does not matter how often a row is there. `counted`: who reads the rows multiplies them by `copies`.
     """
 
     def __init__(
         self, sources: Mapping[str, PlanSource], places: Mapping[str, Span], scope: Scope, query: ChangeScope,
-        *, once: bool = False,
+        *, once: bool = False, counted: bool = False,
     ) -> None:  # fmt: skip
         self._sources, self._places, self._query = sources, places, query
         self._tables = {name: each for name, each in sources.items() if isinstance(each, TableSource)}
@@ -65,6 +66,11 @@ class JoinedRows:
         # Whether whole streams are remembered as their different tuples; a tuple that comes again may find another row
         # of a non-retroactive table than before.
         self.are_values = once and all(each.table.retroactive for each in self._tables.values())
+        # Whether whole streams are remembered as their different tuples with the number of each.
+        self.are_counted = counted and not self._tables and not self.is_internal
+        # The columns with these numbers, and the patterns of the other sources, once the rows are built.
+        self.copies = list[Field]()
+        self._patterns = dict[str, UpdatePattern]()
         # Columns with the expiries of external tuples, once the rows are built, beside internal windows.
         self.stamps = list[str]()
         self._equalities: list[Term] = []
@@ -98,12 +104,35 @@ class JoinedRows:
         steps = [*joins, *_order_tables(self._tables, done, self._equalities, self._query, self._places)]
         used = {id(equality) for step in steps for equality in step.equalities}
         others = [*self._others, *(equality for equality in self._equalities if id(equality) not in used)]
+        if self.are_values:
+            self._decide(steps, others)
         test = self.expression(joined("and", others)) if others else None
         keys = [self._keys(step) for step in steps]
         node = self._source(first)
         for step, (computed, pairs) in zip(steps, keys, strict=True):
             node = self._joined(with_columns(node, computed), step.source, pairs)
         return with_columns(node if test is None else Filter(node, test), list(self._computed.values()))
+
+    def _decide(self, steps: Sequence[JoinStep], others: Sequence[Term]) -> None:
+        """Tell sources for which of their columns one value decides. The columns that others read come first."""
+        limits = [each for each in others if len(deciding_extremes(each)) == 2 and self._spans(each)]
+        if not limits:
+            return
+        for step in steps:
+            self._keys(step)
+        for each in others:
+            if each not in limits:
+                self.expression(each)
+        for each in limits:
+            for term, function in deciding_extremes(each):
+                owner = self._owner(term)
+                if isinstance(owner, WindowSource):
+                    owner.decide_by(term, function)
+
+    def _spans(self, condition: Term) -> bool:
+        """Whether it compares a term over one source with a term over another."""
+        one, other = (sources_in(arg) for arg in condition.args)
+        return len(one) == len(other) == 1 and one != other
 
     def check_groups(self) -> None:
         """Groups over windows of both kinds would be neither append-only nor kept up to date."""
@@ -113,6 +142,16 @@ class JoinedRows:
                 "groups over INTERNAL and external windows are refused: write INTERNAL into all windows, or into none"
             )
             raise CqlError(reason, self._query.script, self._places[external])
+
+    def check_copies(self) -> None:
+        """Rows that come in copies may expire; of rows that are taken back, nobody knows which copies are meant."""
+        strict = [name for name, pattern in self._patterns.items() if pattern is UpdatePattern.STRICT]
+        if self.copies and strict:
+            what = (
+                "a join of [UNBOUNDED] that keeps duplicates with what may be taken back ([ROWS n], groups, negation)"
+            )
+            way_out = "; SELECT DISTINCT and COUNT(*) may read it"
+            raise NotSupportedError(what + way_out, self._query.script, self._places[strict[0]])
 
     def _source(self, name: str) -> Node:
         """A source's node; beside internal windows an external tuple carries its expiry along."""
@@ -142,8 +181,16 @@ class JoinedRows:
     def _source_node(self, name: str) -> Node:
         source = self._sources[name]
         assert not isinstance(source, TableSource)
-        values = self.are_values and isinstance(source, WindowSource) and source.can_be_values
-        return Distinct(source.node()) if values else source.node()
+        if isinstance(source, WindowSource) and source.can_be_values:
+            if self.are_values:
+                return source.values()
+            if self.are_counted:
+                node, copies = source.counted()
+                self.copies.append(copies)
+                return node
+        node = source.node()
+        self._patterns[name] = node.pattern
+        return node
 
     def _order(self) -> tuple[str, list[JoinStep]]:
         """A source to begin with, and the others; the first of FROM unless an equality needs several sources."""
@@ -157,17 +204,21 @@ class JoinedRows:
             if len(steps) == len(windows) - 1:
                 return first, steps
         first = windows[0]
+        if self.are_values and all(_is_whole_stream(self._sources[name]) for name in windows):
+            return first, self._steps(first, tied=False)
         reached = {first, *(step.source for step in self._steps(first))}
         alone = next(name for name in windows if name not in reached)
         reason = "a join of windows needs an equality between them: JOIN .. ON a.k = b.k, or WHERE a.k = b.k"
         raise CqlError(reason, self._query.script, self._places[alone])
 
-    def _steps(self, first: str) -> list[JoinStep]:
+    def _steps(self, first: str, *, tied: bool = True) -> list[JoinStep]:
+        """The sources in the order in which equalities tie them; without one, the next comes only if none is needed."""
         done, steps = {first}, list[JoinStep]()
         while True:
             names = (name for name in self._sources if name not in done and name not in self._tables)
-            waiting = (self._step(name, done) for name in names)
-            step = next((step for step in waiting if step.keys), None)
+            waiting = [self._step(name, done) for name in names]
+            waiting.sort(key=lambda step: not step.keys)
+            step = next((step for step in waiting if step.keys or not tied), None)
             if step is None:
                 return steps
             steps.append(step)
@@ -210,6 +261,10 @@ class JoinedRows:
     def _plain_leaf(self, term: Term) -> Expression | None:
         owner = self._owner(term)
         return owner.field(term) if term.op == "field" and owner is not None else None
+
+
+def _is_whole_stream(source: PlanSource) -> bool:
+    return isinstance(source, WindowSource) and source.is_unbounded
 
 
 def with_columns(node: Node, computed: Sequence[Computed]) -> Node:
@@ -255,7 +310,10 @@ def _check_input(node: Node, source: TableSource, query: ChangeScope, at: Span) 
         hint = "" if not source.table.retroactive else ", or make it a NONRETROACTIVE TABLE and join it first"
         raise CqlError(reason + hint, query.script, at)
     if source.table.retroactive:
-        query.check_bounded(node, "a join with a TABLE, whose changes concern all tuples,")
+        what = (
+            "a join with a TABLE, whose changes concern all tuples (those of a NONRETROACTIVE TABLE: only later ones),"
+        )
+        query.check_bounded(node, what)
 
 
 def _sides(equality: Term, source: str, done: set[str]) -> tuple[Term, Term] | None:

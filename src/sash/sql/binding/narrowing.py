@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot import exp
 
-from sash.catalog import DeclaredArchive, Stream, Table
+from sash.catalog import DeclaredArchive, QueryResult, Stream, Table
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIMESTAMP = re.compile(_DATE.pattern + r" \d\d:\d\d:\d\d")
@@ -41,10 +41,10 @@ _TIMESTAMP = re.compile(_DATE.pattern + r" \d\d:\d\d:\d\d")
 
 @dataclass(frozen=True)
 class StoredSource:
-    """A stream's window, a table or an archive, by the name of its view."""
+    """A stream's window, a table, an archive or a query's result, by the name of its view."""
 
     view: str
-    relation: Stream | Table | DeclaredArchive
+    relation: Stream | Table | DeclaredArchive | QueryResult
 
 
 class StoredSources:

@@ -7,11 +7,18 @@ Where windows slide, the answer is given at the multiples of SLIDE:
 
     Rstream            Sampled <- plan                      Istream           Deltas <- Sampled <- plan
     Rstream_restore    Sampled, restoring <- plan           Istream_restore   Sampled <- Deltas <- plan
+
+An aggregate over a window of results needs no sub-query in the text. The first is bound as the second, where the
+windows below are internal:
+
+    SELECT SUM(Wstream(SUM(a))[ROWS 10]) FROM s [RANGE 6 sec SLIDE 6 sec]
+    SELECT SUM(x) FROM (SELECT SUM(a) AS x FROM s [RANGE 6 sec SLIDE 6 sec INTERNAL]) [ROWS 10] wstream
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow.types as pt
 from sqlglot import exp
@@ -20,15 +27,17 @@ from sash.core.changes import UpdatePattern
 from sash.core.errors import NEEDS_REGISTRATION, CqlError, NotSupportedError, nearest
 from sash.plan.continuous import Distinct, GroupBy, Intersection, Negation, Node, edges
 from sash.plan.outputs import DSTREAM, ISTREAM, Deltas, Outliving, ResultWindow, Sampled
+from sash.sql.binding.shape import word_in
 from sash.sql.binding.sources import ChangeScope
 from sash.sql.reading.cursor import Name
 from sash.sql.reading.output_clause import OutputClause
-from sash.sql.reading.places import output_of, window_clause
+from sash.sql.reading.places import output_of, set_output, set_window, window_clause
 from sash.sql.reading.statements import Select
 from sash.sql.reading.window_clause import WindowClause
 from sash.sql.types import spark_name
 
 _MONOTONIC = UpdatePattern.MONOTONIC
+_RESULT, _RESULTS = "x", "wstream"
 _LATEST = (
     "an aggregate over an external window has nothing but its latest value, which cannot be windowed: "
     "make its window INTERNAL, [RANGE 6 sec INTERNAL]"
@@ -156,3 +165,45 @@ def refuse_outputs(select: Select, *, periodic: bool) -> None:
         if window is not None:
             reason = "a window on a sub-query is over its results as they come: REGISTER QUERY a continuous query"
             raise CqlError(reason, select.script, window.span, NEEDS_REGISTRATION)
+
+
+def is_aggregate_of_results(tree: exp.Expr) -> bool:
+    clause = output_of(tree)
+    return clause is not None and clause.around is not None
+
+
+def aggregate_of_results(select: Select) -> exp.Select:
+    """The nested query for such an aggregate."""
+    clause = select.output
+    assert clause is not None and clause.around is not None
+    for key, word in (("group", "GROUP BY"), ("having", "HAVING")):
+        if select.tree.args.get(key) is not None:
+            what = f"{word} beside an aggregate of results; write the sub-query, (SELECT .. INTERNAL]) [ROWS 10] a"
+            raise NotSupportedError(what, select.script, word_in(select, word))
+    inner = select.tree.copy()
+    first = inner.expressions[0]
+    set_output(first, None)
+    inner.set("expressions", [exp.alias_(first.unalias().copy(), _RESULT), *inner.expressions[1:]])
+    for table in inner.find_all(exp.Table):
+        window = window_clause(table)
+        if window is not None:
+            set_window(table, replace(window, internal_at=clause.at))
+    sub_query = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(_RESULTS)))
+    sub_query.meta.update(_place_of(clause))
+    set_window(sub_query, clause.window)
+    return exp.Select(expressions=[_aggregate_of_column(clause)], from_=exp.From(this=sub_query))
+
+
+def _aggregate_of_column(clause: OutputClause) -> exp.Expr:
+    assert clause.around is not None
+    function = clause.around.function
+    column = exp.Column(this=exp.to_identifier(_RESULT))
+    call = exp.Anonymous(this=function.text, expressions=[column])
+    for node in (column, call):
+        node.meta.update(start=function.span.start, end=function.span.end - 1)
+    alias = clause.around.alias or f"{function.text.lower()}_of_results"
+    return exp.Alias(this=call, alias=exp.to_identifier(alias))
+
+
+def _place_of(clause: OutputClause) -> dict[str, int]:
+    return {"start": clause.at.start, "end": clause.at.end - 1}

@@ -1,16 +1,18 @@
 """The plan of a query that panes answer, from the bound query.
 
     SELECT outputs FROM stream [window] WHERE predicate GROUP BY keys HAVING .. ORDER BY .. LIMIT .. WITH BOUNDS
-    SELECT outputs FROM (SELECT ..) a JOIN (SELECT ..) b USING (k) WHERE condition ORDER BY .. LIMIT ..
+    SELECT outputs FROM (SELECT ..) a JOIN (SELECT ..) b USING (k) WHERE condition QUALIFY .. ORDER BY .. LIMIT ..
 
 The first form aggregates a window's tuples, the second joins the answers of such queries, all as of one time, from left
 to right. Equalities between the sides become the join's keys; other parts of an inner join's ON become a condition on
 the joined rows. Outer joins keep rows by their keys alone.
+
+Window functions make the first form one of the second: its groups are a sub-query under the stream's name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,18 +22,21 @@ from sqlglot import exp
 
 from sash.catalog import Stream
 from sash.core.errors import CqlError, NotSupportedError, Span
-from sash.core.window import WINDOW_LENGTH, ElasticWindow
-from sash.plan.expressions import Field
+from sash.core.window import WINDOW_COLUMNS, WINDOW_LENGTH, ElasticWindow, RowWindow
+from sash.plan.expressions import Call, Expression, Field, Literal, RowExpression
 from sash.plan.nodes import (
     Aggregate,
     AggregateCall,
     AnswerFilter,
     AnswerJoin,
+    AnswerUnion,
+    AnswerWindow,
     Having,
     Items,
     Key,
     Limit,
     Output,
+    OverCall,
     Project,
     Sort,
     SortKey,
@@ -41,23 +46,24 @@ from sash.plan.nodes import (
     WindowFilter,
 )
 from sash.sql.binding.bound import BoundJoin, BoundQuery, BoundSelect, BoundSet, BoundSource
-from sash.sql.binding.items import ItemRows
 from sash.sql.binding.lookups import bind_lookups, check_tables
 from sash.sql.binding.outputs import refuse_outputs
-from sash.sql.binding.select_list import refuse_star
+from sash.sql.binding.select_list import ItemRows, refuse_star
 from sash.sql.binding.shape import SETS, word_in
 from sash.sql.binding.shedding import check_shed_items, check_shed_window, check_shedding
 from sash.sql.binding.windows import bind_window, check_all_slide, check_together
-from sash.sql.expressions.aggregates import parameters, together
+from sash.sql.expressions.aggregates import argument_of, parameters, split_filter, together
 from sash.sql.expressions.answer_terms import GroupTerms, Translator, field_of
+from sash.sql.expressions.calls import GROUPING_FUNCTIONS
 from sash.sql.expressions.normal_form import normal_form
 from sash.sql.expressions.operators import joined
 from sash.sql.expressions.scope import Scope
-from sash.sql.expressions.terms import Term, column_of, over_tuples, render, row_expression, sources_in
+from sash.sql.expressions.terms import OverShape, Term, column_of, over_tuples, render, row_expression, sources_in
 from sash.sql.reading.limits import within_stack
 from sash.sql.reading.places import bounds_at, is_approximate, span_of, word_of
 from sash.sql.types import spark_name
 
+_Rows = AnswerFilter | AnswerJoin | AnswerUnion | Subquery
 _STREAM_JOINS = "joins of streams; put each window into a sub-query: FROM (SELECT .. GROUP BY ..) a JOIN (SELECT ..) b"
 
 
@@ -75,7 +81,9 @@ class _PanePlanner:
     periodic: bool
 
     def plan(self, body: BoundSelect | BoundSet) -> Project:
-        select = self._checked(body)
+        return self._select(self._checked(body))
+
+    def _select(self, select: BoundSelect) -> Project:
         stream = select.sources[0].relation
         return self._groups(select, stream) if isinstance(stream, Stream) else self._answers(select)
 
@@ -109,30 +117,50 @@ class _PanePlanner:
         tables = bind_lookups(body, stream)
         windowed = replace(windowed, input=StreamScan(stream.name, tables.lookups))
         rows = partial(over_tuples, names=tables.names)
-        source = _filter(windowed, [rows(condition) for condition in tables.conditions])
+        conditions = [rows(condition) for condition in tables.conditions]
+        source = _filter(windowed, conditions, scope)
         for node in tree.expressions:
             refuse_star(node, scope)
         if body.items is not None:
             check_shed_items(stream, scope, tree.expressions)
-            return _items(body.items, scope, source, rows)
-        groups = GroupingColumns(scope)
+            return _items(body.items, scope, source, rows, windowed)
+        groups = GroupingColumns(scope, windowed, conditions=conditions, has_sets=bool(body.sets))
         if isinstance(windowed.window, ElasticWindow):
             groups.add_lengths()
         for key in body.keys:
             groups.add_key(rows(key))
-        having = rows(body.having) if body.having is not None else None
-        entries = [(entry.name, rows(entry.term)) for entry in body.entries]
-        order = [replace(key, term=rows(key.term)) for key in body.order]
-        asked = [*(term for _, term in entries), *(key.term for key in order), *([having] if having else [])]
+        body = _with_terms(body, rows)
+        having = [body.having] if body.having is not None else []
+        asked = [*(entry.term for entry in body.entries), *(key.term for key in body.order), *having]
         check_shedding(stream, scope, asked)
         if tree.args.get("group") is None and not any(term.has_aggregate for term in asked):
-            raise scope.unsupported("a SELECT without aggregates", span_of(tree.expressions[0]))
-        outputs = tuple(Output(name, groups.translate(term)) for name, term in entries)
-        condition = groups.translate(having) if having is not None else None
-        keys = tuple(SortKey(groups.translate(key.term), key.descending, key.nulls_first) for key in order)
-        aggregate = Aggregate(source, groups.keys, groups.calls)
-        filtered = aggregate if condition is None else Having(aggregate, condition, is_approximate(tree.args["having"]))
-        return _top(filtered, keys, body.limit, outputs)
+            tuples = "; OVER is over groups: GROUP BY the columns" if body.has_windows else ""
+            raise scope.unsupported(f"a SELECT without aggregates{tuples}", span_of(tree.expressions[0]))
+        if not body.has_windows and not body.sets:
+            outputs = _outputs(body, groups.translate)
+            condition = _having(body, groups)
+            keys = _sort_keys(body, groups.translate)
+            return _top(groups.node(source, condition), keys, body.limit, outputs)
+        fields: dict[str, Expression] = {field.name: field for field in groups.key_fields}
+
+        def field_of_group(term: Term) -> Field | None:
+            field = groups.leaf(term)
+            if field is None:
+                return None
+            fields[field.name] = field
+            return Field(f"{name}.{field.name}", field.type)
+
+        name, columns = body.sources[0].name, OverColumns(scope, field_of_group)
+        made = _ranked(body, columns)
+        if not body.sets:
+            condition = _having(body, groups)
+            inner = tuple(Output(each, field) for each, field in fields.items())
+            return made(Subquery(name, Project(groups.node(source, condition), inner)))
+        kept = columns.translate(body.having) if body.having is not None else None
+        texts = [render(rows(key)) for key in body.keys]
+        sets = (groups.set_node(source, [texts[place] for place in each], fields) for each in body.sets)
+        union = AnswerUnion(tuple(Subquery(name, each) for each in sets))
+        return made(union if kept is None else AnswerFilter(union, kept))
 
     # -- answers of sub-queries ------------------------------------------------------------------------
 
@@ -151,19 +179,13 @@ class _PanePlanner:
             conditions += others
         check_together(body.select)
         conditions += body.conditions
-        answers = Translator(scope, field_of)
-        outputs = tuple(Output(entry.name, answers.translate(entry.term)) for entry in body.entries)
-        keys = tuple(SortKey(answers.translate(key.term), key.descending, key.nulls_first) for key in body.order)
-        filtered = AnswerFilter(made, answers.translate(joined("and", conditions))) if conditions else made
-        return _top(filtered, keys, body.limit, outputs)
+        where = Translator(scope, field_of).translate(joined("and", conditions)) if conditions else None
+        return _ranked(body, OverColumns(scope, field_of))(made if where is None else AnswerFilter(made, where))
 
     def _derived(self, source: BoundSource) -> Subquery:
         assert isinstance(source.relation, BoundSelect | BoundSet)
         inner = self._checked(source.relation)
-        if not isinstance(inner.sources[0].relation, Stream):
-            what = "sub-queries inside of sub-queries"
-            raise NotSupportedError(what, inner.scope.script, inner.sources[0].word)
-        return Subquery(source.name, self._groups(inner, inner.sources[0].relation))
+        return Subquery(source.name, self._select(inner))
 
 
 def _check_lengths(body: BoundSelect) -> None:
@@ -174,7 +196,7 @@ def _check_lengths(body: BoundSelect) -> None:
         raise body.scope.unsupported(what, word_in(body.select, call))
     having = [body.having] if body.having is not None else []
     asked = [*(entry.term for entry in body.entries), *having, *(key.term for key in body.order)]
-    aggregated = [part for term in asked for part in term.walk() if part.op == "aggregate"]
+    aggregated = [part for term in asked for part in term.walk() if part.op in ("aggregate", "filter")]
     inside = {
         "in WHERE; HAVING tests it": body.conditions,
         "inside an aggregate; multiply the aggregate by it": aggregated,
@@ -196,8 +218,48 @@ def _refuse_tests(body: BoundSelect) -> None:
         raise body.scope.unsupported("sub-queries (IN)", span_of(test.node))
 
 
+def _with_terms(body: BoundSelect, change: Callable[[Term], Term]) -> BoundSelect:
+    """The SELECT with other terms behind GROUP BY."""
+    return replace(
+        body,
+        entries=tuple(replace(entry, term=change(entry.term)) for entry in body.entries),
+        order=tuple(replace(key, term=change(key.term)) for key in body.order),
+        having=change(body.having) if body.having is not None else None,
+        qualify=change(body.qualify) if body.qualify is not None else None,
+    )
+
+
+def _outputs(body: BoundSelect, translate: Callable[[Term], Expression]) -> tuple[Output, ...]:
+    return tuple(Output(entry.name, translate(entry.term)) for entry in body.entries)
+
+
+def _sort_keys(body: BoundSelect, translate: Callable[[Term], Expression]) -> tuple[SortKey, ...]:
+    return tuple(SortKey(translate(key.term), key.descending, key.nulls_first) for key in body.order)
+
+
+def _having(body: BoundSelect, groups: GroupingColumns) -> tuple[Expression, bool] | None:
+    """The condition of HAVING, and whether it is HAVING APPROX."""
+    if body.having is None:
+        return None
+    return groups.translate(body.having), is_approximate(body.tree.args["having"])
+
+
+def _ranked(body: BoundSelect, columns: OverColumns) -> Callable[[_Rows], Project]:
+    """The plan above the rows of an answer: window functions, QUALIFY, ORDER BY, LIMIT, SELECT list."""
+    outputs, keys = _outputs(body, columns.translate), _sort_keys(body, columns.translate)
+    condition = columns.translate(body.qualify) if body.qualify is not None else None
+
+    def above(rows: _Rows) -> Project:
+        if not columns.calls:
+            return _top(rows, keys, body.limit, outputs)
+        numbered = AnswerWindow(rows, columns.calls)
+        return _top(numbered if condition is None else AnswerFilter(numbered, condition), keys, body.limit, outputs)
+
+    return above
+
+
 def _top(
-    input: Having | Aggregate | AnswerFilter | AnswerJoin | Subquery,
+    input: Having | Aggregate | AnswerFilter | AnswerWindow | AnswerJoin | AnswerUnion | Subquery,
     keys: tuple[SortKey, ...],
     count: int | None,
     outputs: tuple[Output, ...],
@@ -206,16 +268,31 @@ def _top(
     return Project(Limit(ordered, count) if count is not None else ordered, outputs)
 
 
-def _filter(input: StreamWindow, conditions: list[Term]) -> WindowFilter | StreamWindow:
+def _filter(input: StreamWindow, conditions: list[Term], scope: Scope) -> WindowFilter | StreamWindow:
     if not conditions:
         return input
+    return WindowFilter(input, _predicate(conditions, scope))
+
+
+def _predicate(conditions: list[Term], scope: Scope) -> RowExpression:
     predicate = joined("and", conditions)
-    return WindowFilter(input, replace(row_expression(predicate), terms=normal_form(predicate)))
+    return replace(_of_tuples(predicate, row_expression(predicate), scope), terms=normal_form(predicate))
 
 
-def _items(items: ItemRows, scope: Scope, source: WindowFilter | StreamWindow, rows: partial[Term]) -> Project:
+def _of_tuples(term: Term, expression: RowExpression, scope: Scope) -> RowExpression:
+    """The expression of a term over tuples, of which none has a window of its own."""
+    if not WINDOW_COLUMNS.isdisjoint(expression.columns):
+        part = next(part for part in term.walk() if part.op == "column" and part.value in WINDOW_COLUMNS)
+        where = "leave it out of WHERE, GROUP BY and aggregates; SELECT, HAVING and ORDER BY may have it"
+        raise scope.error(f"{part.value} is of the window, and of no tuple: {where}", part.span)
+    return expression
+
+
+def _items(
+    items: ItemRows, scope: Scope, source: WindowFilter | StreamWindow, rows: partial[Term], windowed: StreamWindow
+) -> Project:
     """Project <- Items <- Aggregate(keys: the group's, then the item; calls: the item's count or weight)"""
-    call, groups = items.call, GroupingColumns(scope, reserved=items.bounds)
+    call, groups = items.call, GroupingColumns(scope, windowed, reserved=items.bounds)
     for key in items.keys:
         groups.add_key(rows(key))
     keys = {
@@ -294,16 +371,53 @@ def _check_key(left: Term, right: Term, script: str, at: Span) -> None:
         raise CqlError(f"JOIN needs a type: write CAST(NULL AS ..) for {left.value}", script, at)
 
 
+class OverColumns:
+    """The window functions of one query, as the columns that they become; `field_of` gives the fields of its rows."""
+
+    def __init__(self, scope: Scope, field_of: Callable[[Term], Field | None]) -> None:
+        self._field_of = field_of
+        self._calls: dict[str, OverCall] = {}
+        self._translator = Translator(scope, self._leaf)
+
+    @property
+    def calls(self) -> tuple[OverCall, ...]:
+        return tuple(self._calls.values())
+
+    def translate(self, term: Term) -> Expression:
+        return self._translator.translate(term)
+
+    def _leaf(self, term: Term) -> Field | None:
+        if term.op != "over":
+            return self._field_of(term)
+        sql = render(term)
+        if sql not in self._calls:
+            self._calls[sql] = self._call(term, sql)
+        return Field(sql, term.type)
+
+    def _call(self, term: Term, sql: str) -> OverCall:
+        shape = term.value
+        assert isinstance(shape, OverShape)
+        arguments, partition, order = (tuple(map(self.translate, terms)) for terms in shape.split(term.args))
+        keys = tuple(SortKey(key, *way) for key, way in zip(order, shape.order, strict=True))
+        return OverCall(sql, shape.function, arguments, partition, keys, shape.frame, term.type)
+
+
 class GroupingColumns(GroupTerms[AggregateCall]):
     """The Aggregate node of one query while it is built: its keys, and the calls met so far.
 
-    `reserved` are names that nodes above give to columns of their own.
+    `reserved` are names that nodes above give to columns of their own, `conditions` those of WHERE.
     """
 
-    def __init__(self, scope: Scope, reserved: Iterable[str] = ()) -> None:
+    def __init__(
+        self, scope: Scope, windowed: StreamWindow, reserved: Iterable[str] = (), conditions: Iterable[Term] = (),
+        *, has_sets: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(scope)
-        self._reserved = tuple(reserved)
+        self._windowed = windowed
+        self._reserved, self._conditions = (*reserved, *WINDOW_COLUMNS), tuple(conditions)
         self._key_nodes: dict[str, Key] = {}
+        self._has_sets = has_sets
+        self._groupings: dict[str, Term] = {}
 
     @property
     def keys(self) -> tuple[Key, ...]:
@@ -312,6 +426,16 @@ class GroupingColumns(GroupTerms[AggregateCall]):
     @property
     def calls(self) -> tuple[AggregateCall, ...]:
         return tuple(self._calls.values())
+
+    @property
+    def key_fields(self) -> list[Field]:
+        """The fields that tell the groups apart, lengths of windows among them."""
+        return list(self._keys.values())
+
+    def node(self, source: WindowFilter | StreamWindow, having: tuple[Expression, bool] | None) -> Having | Aggregate:
+        """The groups, when all terms are translated and all calls known."""
+        aggregate = Aggregate(source, self.keys, self.calls)
+        return aggregate if having is None else Having(aggregate, *having)
 
     def add_lengths(self) -> None:
         """The lengths of an elastic window are a key of every group that panes do not have."""
@@ -323,11 +447,69 @@ class GroupingColumns(GroupTerms[AggregateCall]):
         if sql not in self._keys:
             name = self._unused(str(term.value) if term.op == "column" else sql, self._reserved)
             self._keys[sql] = Field(name, term.type)
-            self._key_nodes[sql] = Key(name, row_expression(term))
+            self._key_nodes[sql] = Key(name, _of_tuples(term, row_expression(term), self._scope))
+
+    def leaf(self, term: Term) -> Field | None:
+        """The columns of the window are those of every group."""
+        if term.op in GROUPING_FUNCTIONS:
+            return self._grouping(term)
+        if term.op != "column" or term.value not in WINDOW_COLUMNS:
+            return super().leaf(term)
+        if isinstance(self._windowed.window, RowWindow):
+            reason = f"{term.value} is a time, and a window of ROWS counts tuples"
+            raise self._scope.error(f"{reason}: the answer's as_of is the time of the last one", term.span)
+        return Field(str(term.value), term.type)
+
+    def _grouping(self, term: Term) -> Field:
+        """GROUPING(k) is known of each grouping set."""
+        unknown = next((arg for arg in term.args if render(arg) not in self._key_nodes), None)
+        if not self._has_sets or unknown is not None:
+            reason = f"{term.op.upper()} tells of a key of GROUPING SETS, ROLLUP or CUBE whether a set lacks it"
+            raise self._scope.error(f"{reason}: give it a key of theirs", (unknown or term).span)
+        self._groupings[render(term)] = term
+        return Field(render(term), term.type)
+
+    def set_node(
+        self, source: WindowFilter | StreamWindow, keys: list[str], fields: Mapping[str, Expression]
+    ) -> Project:
+        """One grouping set, read from the pane table of all keys; it has no row where it has no tuples.
+
+        The keys that the set lacks are NULL.
+        """
+        lacking = {key.name: key for sql, key in self._key_nodes.items() if sql not in keys}
+        present = AggregateCall(self._unused("COUNT(*)"), "count", None, pa.int64())
+        calls = self.calls if lacking.keys() != {key.name for key in self.keys} else (*self.calls, present)
+        own = tuple(key for sql, key in self._key_nodes.items() if sql in keys)
+        aggregate = Aggregate(source, own, calls, self.keys if lacking else ())
+        some = Call("gt", (Field(present.name, pa.int64()), Literal(0, pa.int64())), pa.bool_())
+        node = Having(aggregate, some) if len(calls) > len(self.calls) else aggregate
+        outputs = [
+            Output(name, self._grouped(name, field, keys) if name in self._groupings or name in lacking else field)
+            for name, field in fields.items()
+        ]
+        return Project(node, tuple(outputs))
+
+    def _grouped(self, name: str, field: Expression, keys: list[str]) -> Literal:
+        """What a grouping set says of its keys: NULL for one that it lacks, and GROUPING."""
+        if name not in self._groupings:
+            return Literal(None, field.type)
+        bits = ["01"[render(arg) not in keys] for arg in self._groupings[name].args]
+        return Literal(int("".join(bits), 2), field.type)
 
     def _call(self, term: Term, sql: str) -> AggregateCall:
         name = self._unused(sql, self._reserved)
+        aggregate, conditions = split_filter(term)
+        call = self._aggregate(name, aggregate)
+        if not conditions:
+            return call
+        condition = row_expression(joined("and", conditions))
+        return replace(call, condition=condition, filtered=_predicate([*self._conditions, *conditions], self._scope))
+
+    def _aggregate(self, name: str, term: Term) -> AggregateCall:
         if (user := self._scope.user.get(str(term.value))) is not None:
-            return AggregateCall(name, user.name, together([*map(row_expression, term.args)]), term.type, user=user)
-        argument = row_expression(term.args[0]) if term.args else None
+            arguments = together([_of_tuples(arg, row_expression(arg), self._scope) for arg in term.args])
+            return AggregateCall(name, user.name, arguments, term.type, user=user)
+        argument = argument_of(term)
+        if argument is not None:
+            _of_tuples(term, argument, self._scope)
         return AggregateCall(name, str(term.value), argument, term.type, parameters(term))

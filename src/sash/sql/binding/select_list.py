@@ -1,4 +1,7 @@
-"""The SELECT list, and the clauses that may refer to it: GROUP BY, HAVING, ORDER BY, LIMIT and WITH BOUNDS."""
+"""The SELECT list, and the clauses that may refer to it: GROUP BY, HAVING, QUALIFY, ORDER BY, LIMIT and WITH BOUNDS.
+
+SELECT TOP(k, x) and its like give a row per item: beside the call stand only GROUP BY keys.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,25 @@ import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot import exp
 
-from sash.core.errors import Span
+from sash.core.errors import CqlError, Span
+from sash.sql.binding.grouping import Grouping, grouping_of, grouping_sets
+from sash.sql.binding.shape import word_in
+from sash.sql.expressions.aggregates import ESTIMATES, ItemCall, is_item_call, type_item_call
 from sash.sql.expressions.coercion import is_interval
 from sash.sql.expressions.operators import require_boolean
-from sash.sql.expressions.scope import Scope, check_qualifier
-from sash.sql.expressions.terms import Term, column_of, render
+from sash.sql.expressions.scope import WINDOW_FUNCTIONS, Scope, check_qualifier
+from sash.sql.expressions.terms import Term, column_of, render, shown
 from sash.sql.expressions.typer import type_expression
-from sash.sql.reading.places import bounds_at, span_of
+from sash.sql.reading.places import bounds_at, span_of, word_of
+from sash.sql.reading.statements import Select
 from sash.sql.types import spark_name
+
+# TOP and its like: the clauses that belong into a SELECT around it, and their names there.
+_REFUSED = {
+    "having": ("HAVING", "WHERE"),
+    **{word.split()[0].lower(): (word, word) for word in ("QUALIFY", "ORDER BY", "LIMIT")},
+}
+_BOUNDS = ("lower", "upper")
 
 
 @dataclass(frozen=True)
@@ -46,14 +60,37 @@ class StarColumn:
     alias: str | None
 
 
+@dataclass(frozen=True)
+class ItemRows:
+    """The rows of one call: `item` is its place in the SELECT list, the other entries are keys."""
+
+    call: ItemCall
+    entries: tuple[SelectEntry, ...]
+    keys: tuple[Term, ...]
+    item: int
+    bounds: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[tuple[str, pa.DataType], ...]:
+        """The keys unchanged; for the call the item, its count or weight, and their bounds."""
+        name, call = self.entries[self.item].name, self.call
+        own = [
+            (name, call.item.type),
+            (call.weight_name, call.weight.type),
+            *((each, pa.int64()) for each in self.bounds),
+        ]
+        listed = [own if place == self.item else [(e.name, e.term.type)] for place, e in enumerate(self.entries)]
+        return tuple(column for columns in listed for column in columns)
+
+
 def entries(tree: exp.Select, scope: Scope) -> list[SelectEntry]:
     found: list[SelectEntry | StarColumn] = []
     for node in tree.expressions:
         if _is_star(node):
             found.extend(_expanded(node, scope))
         else:
-            found.append(entry(node, scope))
-    return distinct(_prefixed(found), scope)
+            found.append(_entry(node, scope))
+    return _distinct(_prefixed(found), scope)
 
 
 def _prefixed(found: Sequence[SelectEntry | StarColumn]) -> Iterator[SelectEntry]:
@@ -68,7 +105,7 @@ def _prefixed(found: Sequence[SelectEntry | StarColumn]) -> Iterator[SelectEntry
             yield replace(each.entry, name=f"{each.alias}_{each.entry.name}")
 
 
-def distinct(found: Iterable[SelectEntry], scope: Scope) -> list[SelectEntry]:
+def _distinct(found: Iterable[SelectEntry], scope: Scope) -> list[SelectEntry]:
     """The entries; an error if two of them have one name."""
     by_name: dict[str, SelectEntry] = {}
     for column in found:
@@ -80,19 +117,20 @@ def distinct(found: Iterable[SelectEntry], scope: Scope) -> list[SelectEntry]:
     return list(by_name.values())
 
 
-def entry(node: exp.Expr, scope: Scope) -> SelectEntry:
+def _entry(node: exp.Expr, scope: Scope) -> SelectEntry:
     inner = node.this if isinstance(node, exp.Alias) else node
     term = type_expression(inner, scope)
     if is_interval(term.type):
         raise scope.unsupported("intervals in an answer", term.span)
     if isinstance(node, exp.Alias):
         return SelectEntry(node.alias, term, span_of(node.args["alias"]))
-    return SelectEntry(output_name(inner, term), term, span_of(inner))
+    return SelectEntry(_output_name(inner, term), term, span_of(inner))
 
 
-def output_name(node: exp.Expr, term: Term) -> str:
+def _output_name(node: exp.Expr, term: Term) -> str:
     """A column as it was written, anything else as Spark would name it."""
-    return node.name if isinstance(node, exp.Column) else render(term, str.lower)
+    is_column = isinstance(node, exp.Column) or node.name.lower() in WINDOW_FUNCTIONS
+    return node.name if is_column else render(term, str.lower)
 
 
 def _is_star(node: exp.Expr) -> bool:
@@ -130,19 +168,25 @@ def ordinal(node: exp.Expr, scope: Scope, columns: list[SelectEntry], clause: st
     return columns[place - 1].term
 
 
-def group_keys(tree: exp.Select, scope: Scope, columns: list[SelectEntry]) -> list[Term]:
+def group_keys(tree: exp.Select, scope: Scope, columns: list[SelectEntry]) -> Grouping:
     group = tree.args.get("group")
     if group is None:
-        return []
+        return Grouping()
     inner = scope.with_aliases(aliases(columns), no_aggregates="cannot stand in GROUP BY")
-    keys = []
-    for node in group.expressions:
+
+    def key(node: exp.Expr) -> Term:
         term = ordinal(node, scope, columns, "GROUP BY") or type_expression(node, inner)
-        keys.append(_checked_key(term, span_of(node), scope))
-    return keys
+        return _checked_key(term, span_of(node), scope)
+
+    sets = grouping_sets(group, scope)
+    return (
+        grouping_of([[key(node) for node in each] for each in sets])
+        if sets
+        else Grouping(tuple(key(node) for node in group.expressions))
+    )
 
 
-def having(tree: exp.Select, scope: Scope, columns: list[SelectEntry], keys: list[Term]) -> Term | None:
+def having(tree: exp.Select, scope: Scope, columns: list[SelectEntry], keys: Sequence[Term]) -> Term | None:
     """In HAVING an alias hides a column that is not grouped, as in Spark."""
     clause = tree.args.get("having")
     if clause is None:
@@ -150,7 +194,24 @@ def having(tree: exp.Select, scope: Scope, columns: list[SelectEntry], keys: lis
     grouped = {column_of(key).lower() for key in keys if key.op == "field"}
     named = {name: term for name, term in aliases(columns).items() if name not in grouped}
     inner = scope.with_aliases(named, first=True)
-    return require_boolean(type_expression(clause.this, inner), "HAVING", scope)
+    condition = require_boolean(type_expression(clause.this, inner), "HAVING", scope)
+    for part in condition.walk():
+        if part.op == "over":
+            raise scope.error("HAVING comes before OVER: write the condition into QUALIFY, behind HAVING", part.span)
+    return condition
+
+
+def qualify(tree: exp.Select, scope: Scope, columns: list[SelectEntry]) -> Term | None:
+    """QUALIFY tests window functions, its own and those of the SELECT list by their aliases."""
+    clause = tree.args.get("qualify")
+    if clause is None:
+        return None
+    inner = scope.with_aliases(aliases(columns), first=True)
+    condition = require_boolean(type_expression(clause.this, inner), "QUALIFY", scope)
+    if not any(part.op == "over" for part in condition.walk()):
+        reason = "QUALIFY tests window functions, ROW_NUMBER() OVER (..) <= 3; HAVING tests groups, WHERE rows"
+        raise scope.error(reason, condition.span)
+    return condition
 
 
 def _checked_key(term: Term, at: Span, scope: Scope) -> Term:
@@ -195,15 +256,83 @@ def with_bounds(
     if len(found) == len(columns):
         known = ", ".join(name.upper() for name in (*estimates, "approx_top", "frequent"))
         raise scope.error(f"WITH BOUNDS needs a column that is one approximate aggregate ({known})", at)
-    return distinct(found, scope)
+    return _distinct(found, scope)
 
 
 def _bounds(column: SelectEntry, estimates: Sequence[str]) -> list[SelectEntry]:
-    term = column.term
+    term = column.term.args[0] if column.term.op == "filter" else column.term
     if term.op != "aggregate" or term.value not in estimates:
         return []
     type = pa.float64() if term.value == "sum" else term.type
-    return [
-        SelectEntry(f"{column.name}_{side}", replace(term, value=f"{term.value}_{side}", type=type), column.span)
-        for side in ("lower", "upper")
-    ]
+    bounds = [(side, replace(term, value=f"{term.value}_{side}", type=type)) for side in ("lower", "upper")]
+    if column.term.op == "filter":
+        condition = column.term.args[1]
+        bounds = [(side, Term("filter", (bound, condition), type, term.span)) for side, bound in bounds]
+    return [SelectEntry(f"{column.name}_{side}", bound, column.span) for side, bound in bounds]
+
+
+def asks_for_items(tree: exp.Select) -> bool:
+    return any(is_item_call(node.unalias()) for node in tree.expressions)
+
+
+def bind_items(select: Select, tree: exp.Select, scope: Scope) -> ItemRows:
+    node = _only_call(tree, scope)
+    title = node.unalias().name.upper()
+    _refuse_clauses(select, tree, title)
+    call = type_item_call(node.unalias(), scope, type_expression)
+    bounds = _item_bounds(tree, call, title, scope)
+    beside = scope.without_aggregates(f"cannot stand beside {title}, only GROUP BY keys; JOIN two sub-queries in FROM")
+    for part in tree.expressions:
+        refuse_star(part, scope)
+    columns = [_item_entry(node, call) if part is node else _entry(part, beside) for part in tree.expressions]
+    grouping = group_keys(tree, scope, columns)
+    keys = grouping.keys
+    if grouping.sets:
+        what = f"GROUPING SETS beside {title}; give each set its own query"
+        raise scope.unsupported(what, word_in(select, "GROUP BY"))
+    if render(call.item) in [render(key) for key in keys]:
+        reason = f"'{shown(call.item)}' is in GROUP BY, so a group has one such item: leave it out there"
+        raise scope.error(reason, span_of(call.item_node))
+    item = tree.expressions.index(node)
+    own = [name.lower() for name in (columns[item].name, call.weight_name, *bounds)]
+    _check_names(columns, columns[item], own, scope)
+    return ItemRows(call, tuple(columns), tuple(keys), item, bounds)
+
+
+def _only_call(tree: exp.Select, scope: Scope) -> exp.Expr:
+    first, *others = [node for node in tree.expressions if is_item_call(node.unalias())]
+    if others:
+        reason = "a SELECT gives the rows of one TOP, FREQUENT, HISTOGRAM or APPROX_TOP: JOIN two sub-queries in FROM"
+        raise scope.error(reason, word_of(others[0].unalias()))
+    return first
+
+
+def _refuse_clauses(select: Select, tree: exp.Select, title: str) -> None:
+    for key, (clause, around) in _REFUSED.items():
+        if tree.args.get(key) is not None:
+            reason = f"{clause} cannot stand beside {title}: write SELECT .. FROM (SELECT {title}(..) ..) a {around} .."
+            raise CqlError(reason, select.script, word_in(select, clause))
+
+
+def _item_bounds(tree: exp.Select, call: ItemCall, title: str, scope: Scope) -> tuple[str, ...]:
+    at = bounds_at(tree)
+    if at is not None and call.function not in ESTIMATES:
+        raise scope.error(f"WITH BOUNDS: the counts of {title} are exact; APPROX_TOP and FREQUENT have bounds", at)
+    return _BOUNDS if at is not None else ()
+
+
+def _item_entry(node: exp.Expr, call: ItemCall) -> SelectEntry:
+    """The entry's term is the weight: an aggregate, which GROUP BY refuses."""
+    if isinstance(node, exp.Alias):
+        return SelectEntry(node.alias, call.weight, span_of(node.args["alias"]))
+    return SelectEntry(_output_name(call.item_node, call.item), call.weight, span_of(node))
+
+
+def _check_names(columns: list[SelectEntry], item: SelectEntry, own: list[str], scope: Scope) -> None:
+    if item.name.lower() in own[1:]:
+        reason = f"the item's column would be named '{item.name}' like the one beside it: give it an alias with AS"
+        raise scope.error(reason, item.span)
+    for column in _distinct(columns, scope):
+        if column is not item and column.name.lower() in own:
+            reason = f"two columns of the answer are named '{column.name}': give the key an alias with AS"
+            raise scope.error(reason, column.span)

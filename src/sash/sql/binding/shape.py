@@ -11,12 +11,11 @@ from sash.core.errors import CqlError, NotSupportedError, Span
 from sash.sql.reading.places import extent, span_of
 from sash.sql.reading.statements import Select
 
-_KNOWN = frozenset(("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "distinct"))
+_CLAUSES = "expressions from_ joins where group having qualify order limit distinct"
+_KNOWN = frozenset(_CLAUSES.split())
 _NAMED = {
     "laterals": "LATERAL VIEW",
-    "with_": "common table expressions (WITH)",
     "windows": "named windows (WINDOW w AS ..)",
-    "qualify": "QUALIFY",
     "offset": "OFFSET in a SELECT",
     "sort": "SORT BY",
     "cluster": "CLUSTER BY",
@@ -29,9 +28,8 @@ _NAMED = {
 }
 SETS: dict[type[exp.Expr], str] = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
 _GROUPINGS = {
-    "rollup": "ROLLUP",
-    "cube": "CUBE",
-    "grouping_sets": "GROUPING SETS",
+    "rollup": "ROLLUP behind WITH; write GROUP BY ROLLUP(a, b)",
+    "cube": "CUBE behind WITH; write GROUP BY CUBE(a, b)",
     "all": "GROUP BY ALL",
     "totals": "TOTALS",
 }
@@ -107,6 +105,9 @@ def word_in(select: Select, word: str) -> Span:
     for query in select.tree.find_all(exp.Select):
         if query is not select.tree and query.parent_select is select.tree:
             inner, begin = extent(query), select.span.start
+            if inner.start < begin:
+                # A query of WITH, which was written before this one.
+                continue
             text = text[: inner.start - begin] + " " * (inner.end - inner.start) + text[inner.end - begin :]
     start = text.find(word)
     if start < 0:

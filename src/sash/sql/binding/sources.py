@@ -24,15 +24,18 @@ from sash.core.errors import CqlError, Span
 from sash.core.time import Micros
 from sash.core.window import RowWindow, TimeWindow
 from sash.plan.continuous import (
+    Aggregated,
     BaseWindow,
     Column,
     Distinct,
+    Duplicates,
     Filter,
     GroupBy,
     Map,
     Node,
     NrrJoin,
     RelationJoin,
+    RememberedValues,
     TableJoin,
     edges,
     inputs,
@@ -82,7 +85,7 @@ class ChangeScope:
 
 
 _STREAM = (
-    "[UNBOUNDED] would have to remember the whole stream: give a window, [WINDOW 10 min], or, in SELECT DISTINCT and "
+    "[UNBOUNDED] would have to remember the whole stream: give a window, [WINDOW 10 min], or, in DISTINCT, joins and "
     "EXISTS, conditions that leave its columns finitely many values (x IN (1, 2) AND y BETWEEN 1 AND 9)"
 )
 _RESULTS = "append-only results would have to remember all of them: give them a window, (SELECT ..) [RANGE 10 min] a"
@@ -92,7 +95,7 @@ def _unbounded(node: Node) -> Iterator[tuple[str, str]]:
     """Windows whose tuples, or results, would be remembered for ever."""
     if isinstance(node, BaseWindow) and node.window.unbounded:
         yield node.alias, _STREAM
-    if isinstance(node, Deltas | Outliving | Snapshots) and node.pattern is UpdatePattern.MONOTONIC:
+    if isinstance(node, Duplicates | Deltas | Outliving | Snapshots) and node.pattern is UpdatePattern.MONOTONIC:
         yield windows(node)[0].alias, _RESULTS
     elif not isinstance(
         node, GroupBy | ResultWindow | Distinct
@@ -127,6 +130,8 @@ class WindowSource:
         self._stream, self._window = stream, window
         self._columns: dict[str, tuple[str, Term]] = {}
         self._conditions: list[Term] = []
+        # The name of a column that nothing but an inequality reads, and which of its values decides.
+        self._extreme: dict[str, str] = {}
         columns = (Term("column", (), stream.schema.field(name).type, Span(0, 1), name) for name in partition)
         self._partition = tuple(self._field(column).name for column in columns)
 
@@ -150,9 +155,43 @@ class WindowSource:
 
     @property
     def can_be_values(self) -> bool:
-        """Whether all of the stream can be remembered: as its different tuples, of which there are finitely many."""
+        """Whether all of the stream can be remembered: as its different tuples, of which there are finitely many, if
+        need be with the least or greatest value of one more column."""
         known = FiniteTerms(self._conditions)
-        return self.is_unbounded and all(term in known for _, term in self._columns.values())
+        return self.is_unbounded and all(
+            term in known or name in self._extreme for name, term in self._columns.values()
+        )
+
+    def decide_by(self, term: Term, function: str) -> None:
+        """Of a column that nothing else reads, one value is enough: the least or the greatest of each value's tuples.
+
+        Tuples with two such columns would have to be compared as wholes.
+        """
+        plain = over_tuples(term)
+        if not self.is_unbounded or plain in FiniteTerms(self._conditions):
+            return
+        sql = render(plain)
+        if sql not in self._columns:
+            self._extreme = self._extreme or {self._field(plain).name: function}
+        elif self._extreme.get(self._columns[sql][0], function) != function:
+            # Two inequalities need both ends of its values, perhaps of one tuple.
+            self._extreme = {}
+
+    def values(self) -> Node:
+        """Each of its different tuples once."""
+        node, names = self.node(), self._extreme
+        if not names:
+            return Distinct(node)
+        kept = tuple(name for name in node.schema.names if name not in names)
+        calls = (Aggregated(name, each, name, node.schema.field(name).type) for name, each in names.items())
+        return RememberedValues(node, kept, tuple(calls))
+
+    def counted(self) -> tuple[Node, Field]:
+        """Each of its different tuples once, and how often the tuple came."""
+        node = self.node()
+        copies = Field(unused(f"{self.alias}.copies", node.schema.names), pa.int64())
+        call = Aggregated(copies.name, "count", None, copies.type)
+        return RememberedValues(node, tuple(node.schema.names), (call,)), copies
 
     def node(self) -> Node:
         condition = joined("and", self._conditions) if self._conditions else None

@@ -2,14 +2,15 @@
 
     SELECT src, dst FROM packets [WINDOW 10 min] p JOIN ports ON p.port = ports.port WHERE src = 42
 
-The tree is checked node by node: only streams with a window, tables, and nodes on the lists below go on to Spark, as
-text that is written anew from the tree. Each window becomes the name of a view of its rows.
+The tree is checked node by node: only streams with a window, tables, archives, registered queries, and nodes on the
+lists below go on to Spark, as text that is written anew from the tree. Each window becomes the name of a view of its
+rows.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -17,9 +18,10 @@ import pyarrow.types as pt
 from sqlglot import exp
 from sqlglot.generators.spark import SparkGenerator
 
-from sash.catalog import Catalog, DeclaredArchive, Stream, Table
-from sash.core.errors import CqlError, NotSupportedError, Span, nearest
+from sash.catalog import Catalog, DeclaredArchive, QueryResult, Stream, Table
+from sash.core.errors import CqlError, NotSupportedError, SashError, Span, nearest
 from sash.core.window import RowWindow, Window
+from sash.sql.binding.completion import complete
 from sash.sql.binding.narrowing import (
     Link,
     SoughtRange,
@@ -34,8 +36,8 @@ from sash.sql.binding.ordering import LeadingRows, WindowOrder, leading_in, sort
 from sash.sql.binding.windows import bind_stored_window
 from sash.sql.expressions import aggregates
 from sash.sql.expressions.aggregates import ITEM_FUNCTIONS
-from sash.sql.expressions.functions import FUNCTIONS, REFUSED
-from sash.sql.expressions.scope import archive_of, field_of_struct, stream_of, table_of
+from sash.sql.expressions.functions import FUNCTIONS, REFUSED, absence
+from sash.sql.expressions.scope import WINDOW_FUNCTIONS, archive_of, field_of_struct, stream_of, table_of
 from sash.sql.expressions.typer import NAMED
 from sash.sql.reading.limits import within_stack
 from sash.sql.reading.places import (
@@ -55,7 +57,9 @@ from sash.sql.strings import quote
 _NAMES = """
     sum count avg mean min max variance var_samp var_pop stddev std stddev_samp stddev_pop median percentile
     percentile_approx approx_percentile approx_count_distinct count_if bool_and bool_or every some corr covar_pop
-    covar_samp skewness kurtosis mode max_by min_by bit_and bit_or bit_xor try_sum try_avg regr_slope regr_count
+    covar_samp skewness kurtosis mode percentile_cont percentile_disc
+    max_by min_by bit_and bit_or bit_xor try_sum try_avg regr_slope regr_count
+    regr_intercept regr_r2 regr_avgx regr_avgy regr_sxx regr_syy regr_sxy
     row_number rank dense_rank percent_rank cume_dist ntile lag lead nth_value
 """
 KNOWN_FUNCTIONS = FUNCTIONS.keys() | set(_NAMES.split())
@@ -64,7 +68,8 @@ _NODES = (
     exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Offset, exp.Distinct, exp.Alias, exp.Identifier, exp.Column,
     exp.Star, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Tuple, exp.Binary, exp.Unary, exp.Between, exp.In,
     exp.Case, exp.If, exp.Cast, exp.TryCast, exp.Extract, exp.DataType, exp.DataTypeParam, exp.Interval,
-    exp.IntervalSpan, exp.Var, exp.Exists, exp.Anonymous, exp.Window, exp.WindowSpec,
+    exp.IntervalSpan, exp.Var, exp.Exists, exp.Anonymous, exp.Filter, exp.WithinGroup, exp.Window,
+    exp.WindowSpec,
 )  # fmt: skip
 
 
@@ -105,8 +110,20 @@ class ArchiveReading:
 
 
 @dataclass(frozen=True)
+class ResultReading:
+    """The present result of a registered query; only rows with the sought values matter."""
+
+    result: QueryResult
+    sought: tuple[SoughtValues, ...] = ()
+
+
+# The result of the registered query with this name, if there is one.
+ResultNamed = Callable[[str], QueryResult | None]
+
+
+@dataclass(frozen=True)
 class StoredQuestion:
-    """`sql` is for Spark, over views: those of windows, of tables and of archives, by name.
+    """`sql` is for Spark, over views: those of windows, of tables, of archives and of queries' results, by name.
 
     `sorting`: the answer is the rows of the only window, in an order by their columns.
     """
@@ -115,24 +132,28 @@ class StoredQuestion:
     windows: dict[str, StoredReading]
     tables: dict[str, Table]
     archives: dict[str, ArchiveReading] = field(default_factory=dict)
+    results: dict[str, ResultReading] = field(default_factory=dict)
     sorting: WindowOrder | None = None
 
 
-def bind_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:
+def bind_stored(
+    select: Select, catalog: Catalog, mark: str = "", result_named: ResultNamed = lambda name: None
+) -> StoredQuestion:
     """A question that Spark answers from stored rows; CqlError at the word that is wrong.
 
     The names of all views end with `mark`.
     """
     with within_stack(select.script, select.word):
-        return _bind(select, catalog, mark)
+        return _bind(complete(select, catalog), catalog, mark, result_named)
 
 
-def _bind(select: Select, catalog: Catalog, mark: str) -> StoredQuestion:
+def _bind(select: Select, catalog: Catalog, mark: str, result_named: ResultNamed) -> StoredQuestion:
     tree = select.tree.copy()
     _check_clauses(tree, select.script)
     windows: dict[str, StoredReading] = {}
     tables: dict[str, Table] = {}
     archives: dict[str, ArchiveReading] = {}
+    results: dict[str, ResultReading] = {}
     sources: dict[int, StoredSource] = {}
     for node in sorted(tree.find_all(exp.Table), key=lambda node: span_of(node).start):
         _check_plain(node, select.script)
@@ -145,10 +166,14 @@ def _bind(select: Select, catalog: Catalog, mark: str) -> StoredQuestion:
             view = f"_archive_{len(archives)}{mark}"
             _refuse_window(node, "an archive", select.script)
             archives[view] = ArchiveReading(archive)
+        elif (result := _result(node, catalog, result_named, select.script)) is not None:
+            view = f"_result_{len(results)}{mark}"
+            _refuse_window(node, "a query", select.script)
+            results[view] = ResultReading(result)
         else:
             view = f"_window_{len(windows)}{mark}"
             windows[view] = _reading(node, stream_of(node, catalog, select.script), select.script)
-        sources[id(node)] = StoredSource(view, table or archive or windows[view].stream)
+        sources[id(node)] = StoredSource(view, table or archive or result or windows[view].stream)
         if not node.alias:
             node.set("alias", exp.TableAlias(this=written.copy()))
         node.set("this", exp.to_identifier(view))
@@ -162,10 +187,12 @@ def _bind(select: Select, catalog: Catalog, mark: str) -> StoredQuestion:
     for query in tree.find_all(exp.Select):
         windows |= _narrowed(query, StoredSources(query, sources), windows)
         archives |= _probed(query, StoredSources(query, sources), archives)
+        sought = sought_in(query, StoredSources(query, sources))
+        results |= {view: replace(results[view], sought=sought[view]) for view in results.keys() & sought.keys()}
     write = _Writer(dialect="spark", comments=False).generate
-    of_one_window = len(windows) == 1 and not tables and not archives
+    of_one_window = len(windows) == 1 and not tables and not archives and not results
     sorting = sorting_in(tree, StoredSources(tree, sources), f"_place{mark}", write) if of_one_window else None
-    return StoredQuestion(write(tree), windows, tables, archives, sorting)
+    return StoredQuestion(write(tree), windows, tables, archives, results, sorting)
 
 
 def _prefix_columns(tree: exp.Select, sources: Mapping[int, StoredSource]) -> None:
@@ -254,6 +281,14 @@ def _reading(node: exp.Expr, stream: Stream, script: str) -> StoredReading:
     return StoredReading(stream, window, clause.span, partition, clause.now)
 
 
+def _result(node: exp.Expr, catalog: Catalog, result_named: ResultNamed, script: str) -> QueryResult | None:
+    """The query of a name that no stream has."""
+    try:
+        return None if catalog.has_stream(node.name) else result_named(node.name)
+    except SashError as error:
+        raise CqlError(str(error), script, span_of(node.this)) from None
+
+
 def _narrowed(query: exp.Expr, sources: StoredSources, windows: dict[str, StoredReading]) -> dict[str, StoredReading]:
     """The windows in FROM of one SELECT, narrowed to the rows that matter."""
     sought, links, leading = sought_in(query, sources), links_in(query, sources), leading_in(query, sources)
@@ -291,9 +326,12 @@ def _refuse_window(node: exp.Expr, what: str, script: str) -> None:
 
 
 def _check_clauses(tree: exp.Expr, script: str) -> None:
-    """Refuse CQL's own clauses that have no meaning here."""
+    """Refuse CQL's own clauses that have no meaning here; Rstream(..) is the relation, as if it were left out."""
     clause = output_of(tree)
-    if clause is not None:
+    if clause is not None and clause.kind == "rstream" and not clause.restore:
+        if clause.distinct is not None:
+            tree.set("distinct", exp.Distinct())
+    elif clause is not None:
         reason = f"{clause.title}(..) gives a stream of changes, and a question is answered once"
         raise CqlError(f"{reason}: leave it out, or REGISTER QUERY .. AS it", script, clause.at)
     for node in tree.walk():
@@ -330,8 +368,13 @@ def _refusal(written: str, script: str, at: Span) -> CqlError:
     name = written.lower()
     if name in REFUSED:
         return CqlError(f"{name.upper()} is refused: {REFUSED[name]}", script, at)
+    if name in WINDOW_FUNCTIONS:
+        return NotSupportedError(f"{name}(), but in an aggregate of one window", script, at)
     if name in ITEM_FUNCTIONS or name in aggregates.NAMES:
         reason = f"{name.upper()} is answered over one window by itself, without joins and sub-queries"
         return NotSupportedError(reason, script, at)
+    missing = absence(name)
+    if missing is not None:
+        return NotSupportedError(f"{name.upper()}, {missing}", script, at)
     hint = nearest(name, [known.upper() for known in KNOWN_FUNCTIONS]).split("; known")[0]
     return CqlError(f"unknown function '{written}'{hint}", script, at)

@@ -44,7 +44,8 @@ def bind_window(table: exp.Expr, stream: Stream, script: str, *, periodic: bool)
     if periodic and clause.slide_at is None:
         raise NotSupportedError("continuous queries (a window without SLIDE)", script, clause.span)
     window, partition = _checked(clause, stream, script)
-    assert not isinstance(window, MixedWindow), "the route to panes has no such windows"
+    if isinstance(window, MixedWindow):  # `route` sends them to a plan
+        raise NotSupportedError("windows of rows that slide by time, from panes", script, clause.span)
     columns = (stream.schema.field(name) for name in partition)
     by = tuple(RowExpression(identifier(column.name), column.type, (column.name,)) for column in columns)
     return StreamWindow(StreamScan(stream.name), window, by)
@@ -124,7 +125,10 @@ def _check_order(table: exp.Expr, stream: Stream, script: str, slides: bool) -> 
     }
     reason = next((reason for reason, holds in reasons.items() if holds), None)
     if reason is not None:
-        way_out = f"{'' if slides else 'add SLIDE to the window, or '}make the stream without it"
+        parts = "aggregate each window in a sub-query, FROM (SELECT .. GROUP BY ..) a JOIN (SELECT .. GROUP BY ..) b"
+        way_out = (
+            f"{parts if slides else 'add SLIDE to the window'}, or ask a second stream of the same source without it"
+        )
         raise CqlError(f"'{stream.name}' is {reason}: {way_out}", script, span_of(table.this))
 
 
@@ -134,7 +138,8 @@ def check_all_slide(select: Select) -> None:
     sliding = [clause for clause in clauses if clause.slide_at is not None]
     fixed = [clause for clause in clauses if clause.slide_at is None]
     if sliding and fixed:
-        example = script[sliding[0].span.start : sliding[0].span.end]
+        written = script[sliding[0].span.start : sliding[0].span.end]
+        example = written if written.startswith("[") else sliding[0].window
         raise CqlError(f"{_MIXED}: add SLIDE here, as in {example}, or leave it out everywhere", script, fixed[0].span)
 
 

@@ -7,8 +7,8 @@ one value per group: TOP(k, x [, weight]), FREQUENT(k, x), HISTOGRAM(x), APPROX_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -25,37 +25,88 @@ from sash.plan.nodes import Parameter
 from sash.sql.expressions import constants
 from sash.sql.expressions.coercion import is_interval, is_number
 from sash.sql.expressions.scope import Scope, Typer
-from sash.sql.expressions.terms import Term, render, shown
+from sash.sql.expressions.terms import Term, cast_to, render, row_expression, shown
 from sash.sql.reading.places import span_of, word_of
 from sash.sql.types import spark_name
 
-SYNONYMS = {"mean": "avg", "var_samp": "variance", "stddev_samp": "stddev", "std": "stddev"}
-ALGEBRAIC = ("sum", "count", "avg", "min", "max", "variance", "var_pop", "stddev", "stddev_pop")
+SYNONYMS = {
+    "mean": "avg",
+    "var_samp": "variance",
+    "stddev_samp": "stddev",
+    "std": "stddev",
+    "every": "bool_and",
+    "some": "bool_or",
+    "any": "bool_or",
+    "first_value": "first",
+    "last_value": "last",
+    "percentile": "quantile_cont",
+    "percentile_cont": "quantile_cont",
+    "approx_percentile": "approx_quantile",
+    "percentile_approx": "approx_quantile",
+}
+# Aggregates whose classes type them, and which continuous queries know.
+ALGEBRAIC = (
+    *("sum", "count", "avg", "min", "max", "variance", "var_pop", "stddev", "stddev_pop"),
+    *("bool_and", "bool_or", "any_value"),
+)
 _FRACTION, _VALUE = "fraction", "value"
+_NUMBER, _CONDITION, _WHOLE = "number", "condition", "whole number"
+_NEEDS = {_NUMBER: is_number, _CONDITION: pt.is_boolean, _WHOLE: pt.is_integer}
+_ORDERED = "cql_ordered"
+_WITHIN_GROUP = ("percentile_cont", "percentile_disc")
+# Spark's third argument of an aggregate that has two here.
+_THIRD = {
+    "percentile": "how often each value counts",
+    **dict.fromkeys(("approx_percentile", "percentile_approx"), "its accuracy; APPROX_PERCENTILE(x, p) has its own"),
+}
+# Statistics of two columns.
+_OF_PAIRS = (
+    *("corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2"),
+    *("regr_avgx", "regr_avgy", "regr_sxx", "regr_syy", "regr_sxy"),
+)
 
 
 @dataclass(frozen=True)
 class AggregateRule:
-    """Whether it wants numbers, its answer's type (None: that of its argument), and the kind of its constant."""
+    """What the language knows of an aggregate.
 
-    numbers: bool = False
+    `needs`: what its argument must be. `result`: the type of its answer; None: that of its argument. `parameter`: the
+    kind of its constant. `instead`: the aggregate that a message suggests. `values`: how many columns it is of;
+    `order` is the place of the one by which the others are chosen, the event time if it is not written.
+    """
+
+    needs: str = ""
     result: pa.DataType | None = None
     parameter: str = ""
     instead: str = ""
+    values: int = 1
+    order: int | None = None
 
     @property
     def arity(self) -> int:
-        return 2 if self.parameter else 1
+        return self.values + bool(self.parameter)
 
 
 _RULES: dict[str, AggregateRule] = {
     "count_distinct": AggregateRule(result=pa.int64()),
-    "median": AggregateRule(numbers=True, result=pa.float64(), instead="QUANTILE({}, 0.5)"),
+    **dict.fromkeys(("min_by", "max_by"), AggregateRule(values=2, order=1)),
+    **dict.fromkeys(("first", "last"), AggregateRule(order=1)),
+    **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), AggregateRule(needs=_WHOLE)),
+    **dict.fromkeys(("skewness", "kurtosis"), AggregateRule(needs=_NUMBER, result=pa.float64())),
+    **dict.fromkeys(_OF_PAIRS, AggregateRule(needs=_NUMBER, result=pa.float64(), values=2)),
+    "regr_count": AggregateRule(needs=_NUMBER, result=pa.int64(), values=2),
+    "count_if": AggregateRule(needs=_CONDITION, result=pa.int64()),
+    "median": AggregateRule(needs=_NUMBER, result=pa.float64(), instead="QUANTILE({}, 0.5)"),
     "quantile": AggregateRule(parameter=_FRACTION),
-    "quantile_cont": AggregateRule(numbers=True, result=pa.float64(), parameter=_FRACTION, instead="QUANTILE({}, p)"),
+    "quantile_cont": AggregateRule(needs=_NUMBER, result=pa.float64(), parameter=_FRACTION, instead="QUANTILE({}, p)"),
+    "percentile_disc": AggregateRule(
+        needs=_NUMBER, result=pa.float64(), parameter=_FRACTION, instead="QUANTILE({}, p)"
+    ),
     "mode": AggregateRule(),
     "approx_count_distinct": AggregateRule(result=pa.int64()),
-    "approx_quantile": AggregateRule(numbers=True, result=pa.float64(), parameter=_FRACTION, instead="QUANTILE({}, p)"),
+    "approx_quantile": AggregateRule(
+        needs=_NUMBER, result=pa.float64(), parameter=_FRACTION, instead="QUANTILE({}, p)"
+    ),
     "count_min": AggregateRule(result=pa.int64(), parameter=_VALUE),
 }
 APPROXIMATE = ("approx_count_distinct", "approx_quantile", "count_min")
@@ -66,22 +117,111 @@ NAMES = frozenset((*ALGEBRAIC, *SYNONYMS, *_RULES)) - {"count_distinct"}
 def type_aggregate(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
     written, word = node.name.lower(), word_of(node)
     name = SYNONYMS.get(written, written)
-    scope.check_aggregate(name.upper(), word)
+    title = written.upper()
+    scope.check_aggregate(title, word)
     if any(isinstance(argument, exp.Distinct) for argument in node.expressions):
         return _count_distinct(node, name, scope, typed)
     rule = _RULES.get(name)
+    if written in _WITHIN_GROUP and not node.meta.get(_ORDERED):
+        raise scope.error(f"write {title}(p) WITHIN GROUP (ORDER BY x)", word)
     arity = rule.arity if rule is not None else 1
+    if name in ("first", "last") and len(node.expressions) == 2:
+        return _known_alone(node, scope, typed)
+    if len(node.expressions) == 3 and written in _THIRD:
+        raise scope.unsupported(f"the third argument of {title}, {_THIRD[written]}", span_of(node.expressions[2]))
     if len(node.expressions) != arity:
         plural = "s" if arity > 1 else ""
-        raise scope.error(f"{name.upper()} takes {arity} argument{plural}, got {len(node.expressions)}", word)
-    inner = scope.without_aggregates(f"cannot stand inside {name.upper()}")
+        raise scope.error(f"{title} takes {arity} argument{plural}, got {len(node.expressions)}", word)
+    inner = scope.without_aggregates(f"cannot stand inside {title}")
     first, *others = node.expressions
     argument = None if isinstance(first, exp.Star) else typed(first, inner)
     if rule is None:
-        return _old_aggregate(name, argument, scope, word, span_of(first))
-    argument = _checked(name, argument, rule, scope, span_of(first))
-    constant = tuple(_parameter(name, part, argument, inner, typed) for part in others)
-    return Term("aggregate", (argument, *constant), rule.result or argument.type, word, name)
+        return _old_aggregate(name, title, argument, scope, word, span_of(first))
+    argument = _checked(title, argument, rule, scope, span_of(first))
+    if name == "count_if":
+        return Term("filter", (Term("aggregate", (), pa.int64(), word, "count"), argument), pa.int64(), word, name)
+    values, constants = [argument], others[rule.values - 1 :]
+    for other in others[: rule.values - 1]:
+        value = None if isinstance(other, exp.Star) else typed(other, inner)
+        values.append(_checked(title, value, rule, scope, span_of(other)))
+    if rule.order == len(values):
+        values.append(scope.columns.event_time(name.upper(), word, scope))
+    constant = tuple(_parameter(rule, title, part, argument, inner, typed) for part in constants)
+    return Term("aggregate", (*values, *constant), rule.result or argument.type, word, name)
+
+
+def ignoring_nulls(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
+    """`FIRST(x) IGNORE NULLS` is FIRST(x) of the values that are not NULL; RESPECT NULLS says what is so anyway."""
+    called = typed(node.this, scope)
+    if called.op != "aggregate" or called.value not in ("first", "last"):
+        raise scope.error(f"{node.key[:-5].upper()} NULLS stands behind FIRST(x) and LAST(x)", called.span)
+    if isinstance(node, exp.RespectNulls):
+        return called
+    known = Term("is_not_null", (called.args[0],), pa.bool_(), called.span)
+    return Term("filter", (called, known), called.type, called.span)
+
+
+def within_group(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
+    """`PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x)`, and PERCENTILE_DISC."""
+    call, order = node.this, node.expression.expressions
+    written, word = call.name.lower(), word_of(call)
+    if written not in _WITHIN_GROUP:
+        raise scope.unsupported(f"WITHIN GROUP behind {written.upper()}", word)
+    if len(call.expressions) != 1 or len(order) != 1:
+        raise scope.error(f"write {written.upper()}(p) WITHIN GROUP (ORDER BY x), with one p and one x", word)
+    fraction, descending = (
+        constants.fraction(call.expressions[0], written.upper(), scope),
+        bool(order[0].args.get("desc")),
+    )
+    if written == "percentile_cont" and descending:
+        assert isinstance(fraction.value, int | Decimal)
+        fraction = constants.number(f"{1 - fraction.value}", scope, fraction.span)
+    alone = call.copy()
+    alone.meta[_ORDERED] = True
+    alone.set("expressions", [order[0].this.copy(), exp.Literal.number(str(fraction.value))])
+    found = type_aggregate(alone, scope, typed)
+    if written == "percentile_cont":
+        return found
+    way = Term("literal", (), pa.bool_(), word, descending)
+    return replace(found, args=(*found.args, way))
+
+
+def _known_alone(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
+    """`FIRST(x, true)`, as Spark writes IGNORE NULLS."""
+    value, flag = node.expressions
+    if not isinstance(flag, exp.Boolean):
+        title = node.name.upper()
+        raise scope.error(f"{title} takes TRUE or FALSE as its second argument: {title}(x) IGNORE NULLS", span_of(flag))
+    alone = node.copy()
+    alone.set("expressions", [value.copy()])
+    return ignoring_nulls((exp.IgnoreNulls if flag.this else exp.RespectNulls)(this=alone), scope, typed)
+
+
+def argument_of(term: Term) -> RowExpression | None:
+    """The argument of an aggregate as the plan carries it: several columns as one struct, the one that orders first."""
+    rule = _RULES.get(str(term.value))
+    if not term.args:
+        return None
+    if rule is not None and rule.order is not None:
+        order, value = row_expression(term.args[rule.order]), row_expression(term.args[0])
+        return together((order, value), known=(order,))
+    if rule is not None and rule.values > 1:
+        return together([row_expression(_as_double(each)) for each in term.args])
+    if term.value == "count_distinct":
+        return together([row_expression(each) for each in term.args])
+    return row_expression(term.args[0])
+
+
+def _as_double(term: Term) -> Term:
+    return cast_to(term, pa.float64())
+
+
+def split_filter(term: Term) -> tuple[Term, list[Term]]:
+    """An aggregate, and the conditions of its tuples beside those of WHERE."""
+    if term.op != "filter":
+        return term, []
+    aggregate, condition = term.args
+    return aggregate, [*condition.args] if condition.op == "and" else [condition]
 
 
 def type_user_aggregate(node: exp.Expr, user: UserAggregate, scope: Scope, typed: Typer) -> Term:
@@ -102,37 +242,37 @@ def type_user_aggregate(node: exp.Expr, user: UserAggregate, scope: Scope, typed
     return Term("aggregate", arguments, user.returns, word, user.name)
 
 
-def together(arguments: Sequence[RowExpression]) -> RowExpression:
-    """The arguments of an aggregate as one: several are a struct, which is NULL where one of them is.
+def together(arguments: Sequence[RowExpression], known: Sequence[RowExpression] = ()) -> RowExpression:
+    """The arguments of an aggregate as one: several are a struct, which is NULL where one of them (of `known`) is.
 
     >>> together([RowExpression("x", pa.int64(), ("x",)), RowExpression("y", pa.int64(), ("y",))]).sql
     "CASE WHEN (x) IS NOT NULL AND (y) IS NOT NULL THEN named_struct('_0', x, '_1', y) END"
     """
     if len(arguments) == 1:
         return arguments[0]
-    known = " AND ".join(f"({argument.sql}) IS NOT NULL" for argument in arguments)
+    there = " AND ".join(f"({argument.sql}) IS NOT NULL" for argument in known or arguments)
     fields = ", ".join(f"'_{i}', {argument.sql}" for i, argument in enumerate(arguments))
     type = pa.struct([(f"_{i}", argument.type) for i, argument in enumerate(arguments)])
     columns = dict.fromkeys(column for argument in arguments for column in argument.columns)
-    return RowExpression(f"CASE WHEN {known} THEN named_struct({fields}) END", type, tuple(columns))
+    return RowExpression(f"CASE WHEN {there} THEN named_struct({fields}) END", type, tuple(columns))
 
 
 def _count_distinct(node: exp.Expr, name: str, scope: Scope, typed: Typer) -> Term:
     values = [value for argument in node.expressions for value in (argument.expressions or [argument])]
     if name != "count":
         raise scope.unsupported(f"{name.upper()}(DISTINCT ..)", word_of(node))
-    if len(values) != 1 or isinstance(values[0], exp.Star):
-        raise scope.unsupported("COUNT(DISTINCT ..) of several columns", word_of(node))
-    inner = scope.without_aggregates("cannot stand inside COUNT")
-    argument = _checked("count_distinct", typed(values[0], inner), _RULES["count_distinct"], scope, span_of(values[0]))
-    return Term("aggregate", (argument,), pa.int64(), word_of(node), "count_distinct")
+    inner, rule = scope.without_aggregates("cannot stand inside COUNT"), _RULES["count_distinct"]
+    if any(isinstance(value, exp.Star) for value in values):
+        raise scope.unsupported("COUNT(DISTINCT *); name the columns", word_of(node))
+    arguments = (_checked("COUNT(DISTINCT ..)", typed(value, inner), rule, scope, span_of(value)) for value in values)
+    return Term("aggregate", tuple(arguments), pa.int64(), word_of(node), "count_distinct")
 
 
-def _old_aggregate(name: str, argument: Term | None, scope: Scope, word: Span, at: Span) -> Term:
+def _old_aggregate(name: str, title: str, argument: Term | None, scope: Scope, word: Span, at: Span) -> Term:
     if name == "count" and argument is not None and argument.op == "literal" and argument.value is not None:
         argument = None
     if argument is not None and (name != "count" or is_interval(argument.type)):
-        _check_typed(_title(name), argument, scope, at)
+        _check_typed(title, argument, scope, at)
     try:
         type = AGGREGATES[name].result_type(argument.type if argument is not None else None)
     except ValueError as reason:
@@ -140,15 +280,14 @@ def _old_aggregate(name: str, argument: Term | None, scope: Scope, word: Span, a
     return Term("aggregate", (argument,) if argument is not None else (), type, word, name)
 
 
-def _checked(name: str, argument: Term | None, rule: AggregateRule, scope: Scope, at: Span) -> Term:
-    title = _title(name)
+def _checked(title: str, argument: Term | None, rule: AggregateRule, scope: Scope, at: Span) -> Term:
     if argument is None:
         raise scope.error(f"{title}(*) has no meaning: {title} needs a column", at)
     _check_typed(title, argument, scope, at)
-    if rule.numbers and not is_number(argument.type):
-        ordered = not pt.is_nested(argument.type)
+    if rule.needs and not _NEEDS[rule.needs](argument.type):
+        ordered = rule.instead and not pt.is_nested(argument.type)
         hint = f"{rule.instead.format(shown(argument))} takes any type with an order" if ordered else ""
-        raise _misfit(f"{title} needs a number", argument, scope, at, hint)
+        raise _misfit(f"{title} needs a {rule.needs}", argument, scope, at, hint)
     if pt.is_nested(argument.type):
         raise scope.unsupported(f"{title} of {spark_name(argument.type)}", at)
     return argument
@@ -161,14 +300,10 @@ def _check_typed(title: str, argument: Term, scope: Scope, at: Span) -> None:
         raise scope.unsupported(f"{title} of intervals", at)
 
 
-def _title(name: str) -> str:
-    return "COUNT(DISTINCT ..)" if name == "count_distinct" else name.upper()
-
-
-def _parameter(name: str, node: exp.Expr, argument: Term, scope: Scope, typed: Typer) -> Term:
-    if _RULES[name].parameter == _FRACTION:
-        return constants.fraction(node, name.upper(), scope)
-    return constants.of_type(typed(node, scope), argument.type, name.upper(), scope)
+def _parameter(rule: AggregateRule, title: str, node: exp.Expr, argument: Term, scope: Scope, typed: Typer) -> Term:
+    if rule.parameter == _FRACTION:
+        return constants.fraction(node, title, scope)
+    return constants.of_type(typed(node, scope), argument.type, title, scope)
 
 
 def _misfit(reason: str, argument: Term | None, scope: Scope, at: Span, hint: str = "") -> CqlError:
@@ -182,8 +317,8 @@ def parameters(term: Term) -> tuple[Parameter, ...]:
     rule = _RULES.get(name)
     if rule is None or not rule.parameter:
         return ()
-    as_parameter: Callable[[Term], Parameter] = _as_fraction if rule.parameter == _FRACTION else _as_value
-    return tuple(as_parameter(constant) for constant in term.args[1:])
+    first, *others = term.args[rule.values :]
+    return ((_as_fraction if rule.parameter == _FRACTION else _as_value)(first), *map(_as_value, others))
 
 
 def _as_fraction(constant: Term) -> Fraction:

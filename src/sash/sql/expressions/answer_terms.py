@@ -14,17 +14,25 @@ from typing import Generic, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.types as pt
 
+from sash.expr import regular_expressions, time_formats
 from sash.plan.expressions import Call, Expression, Field, Literal
 from sash.sql.expressions.coercion import common_type, is_interval
 from sash.sql.expressions.constants import recast
+from sash.sql.expressions.functions import DATE_PARTS, FUNCTIONS, KINDS
 from sash.sql.expressions.scope import Scope
-from sash.sql.expressions.terms import Term, column_of, render
+from sash.sql.expressions.terms import SYMBOLS, Term, column_of, extent_of, render
 from sash.sql.types import spark_name
 
 _SAME_NAME = """
+    bit_and bit_or bit_xor bit_not shiftleft shiftright shiftrightunsigned rlike regexp_extract regexp_replace
+    regexp_substr format_number date_format from_unixtime lpad rpad repeat instr locate substring_index translate
+    date_add date_sub add_months last_day trunc unix_date unix_seconds unix_millis unix_micros date_from_unix_date
+    try_add try_subtract try_multiply try_divide
     add subtract multiply divide int_divide modulo negate eq ne lt le gt ge null_safe_eq and or not is_null
     is_not_null in like case cast try_cast coalesce nullif if greatest least abs ceil floor round sqrt exp ln
-    log10 log2 power sign upper lower length trim concat substring
+    log10 log2 power sign upper lower length trim concat substring ltrim rtrim left right reverse replace split_part
+    startswith endswith contains concat_ws year quarter month day dayofyear dayofweek weekday weekofyear hour minute
+    second datediff date_trunc
 """
 # The function that evaluates an operator or function of the language.
 EVALUATED_BY = dict(zip(_SAME_NAME.split(), _SAME_NAME.split(), strict=True)) | {
@@ -42,9 +50,30 @@ EVALUATED_BY = dict(zip(_SAME_NAME.split(), _SAME_NAME.split(), strict=True)) | 
     "isnotnull": "is_not_null",
     "isnan": "is_nan",
     "mod": "modulo",
+    "dayofmonth": "day",
+    "dateadd": "date_add",
+    **dict.fromkeys(("to_date", "to_timestamp"), "cast"),
+    **dict.fromkeys(("unix_timestamp", "to_unix_timestamp"), "unix_timestamp"),
+    "position": "locate",
+    "regexp": "rlike",
+    "regexp_like": "rlike",
+    "len": "length",
+    "negative": "negate",
+    "try_mod": "try_modulo",
+    "equal_null": "null_safe_eq",
+    **{f"extract {field}": function for field, (function, _) in DATE_PARTS.items()},
+    "date_diff": "datediff",
 }
-# Arrow writes these types differently from Spark.
-_NO_TEXT = (pt.is_floating, pt.is_timestamp, pt.is_binary)
+# Java writes doubles in its own way, which differs by its version, and BINARY may be no text.
+_NO_TEXT = {pt.is_floating: "; FORMAT_NUMBER(x, 3) writes it, or CAST it to a DECIMAL first", pt.is_binary: ""}
+# The functions whose second argument tells how to read text.
+_PARSERS = ("to_date", "to_timestamp", "unix_timestamp", "to_unix_timestamp")
+# The functions whose arguments behind the first are constants, with the check of these.
+_PATTERNS: dict[str, Callable[..., object]] = {
+    **dict.fromkeys(regular_expressions.FUNCTIONS, regular_expressions.check_constants),
+    **dict.fromkeys(time_formats.FUNCTIONS, time_formats.check_constants),
+    "like": lambda function, constants: None,
+}
 
 
 class _Named(Protocol):
@@ -71,19 +100,38 @@ class Translator:
     def _operation(self, term: Term) -> Expression:
         if term.op == "between":
             return self._between(term)
-        function = EVALUATED_BY.get(term.op)
+        function = EVALUATED_BY.get(f"extract {term.value}" if term.op == "extract" else term.op)
         if function is None or is_interval(term.type) or any(is_interval(arg.type) for arg in term.args):
-            raise self._scope.unsupported(f"function {term.op.upper()} over {self._over}", term.span)
-        if function == "like" and term.args[1].op != "literal":
-            what = f"LIKE with a pattern that is not constant over {self._over}"
-            raise self._scope.unsupported(what, term.args[1].span)
+            written = SYMBOLS.get(term.op) or f"function {term.op.upper()}"
+            raise self._scope.unsupported(f"{written} over {self._over}", term.span)
+        if term.op in _PARSERS and (len(term.args) > 1 or (function != "cast" and pt.is_string(term.args[0].type))):
+            what = f"{term.op.upper()} of text by a pattern over {self._over}; CAST reads text of the usual form"
+            raise self._scope.unsupported(what, term.span)
+        if function in _PATTERNS:
+            self._check_pattern(term, function)
         if function in ("cast", "try_cast"):
             return self._cast(self.translate(term.args[0]), term.type, term, function)
+        if term.op == "extract":
+            type = KINDS[FUNCTIONS.get(function, ("t",))[0]][2]
+            return Call(function, (self._cast(self.translate(term.args[0]), type, term),), term.type)
         coerced = term.coerced or tuple(arg.type for arg in term.args)
         arguments = tuple(
             self._cast(self.translate(arg), type, arg) for arg, type in zip(term.args, coerced, strict=True)
         )
         return _pairwise(function, arguments) if function in ("and", "or") else Call(function, arguments, term.type)
+
+    def _check_pattern(self, term: Term, function: str) -> None:
+        name = SYMBOLS.get(term.op, term.op.upper())
+        for constant in term.args[1:]:
+            if constant.op != "literal":
+                what = f"{name} with a pattern that is not constant over {self._over}"
+                raise self._scope.unsupported(what, constant.span)
+        try:
+            _PATTERNS[function](function, tuple(constant.value for constant in term.args[1:]))
+        except ValueError as reason:
+            at = extent_of(*term.args[1:])
+            what = f"{name} with {reason} over {self._over}; as a key of GROUP BY it is computed over tuples"
+            raise self._scope.unsupported(what, at) from None
 
     def _between(self, term: Term) -> Expression:
         """x BETWEEN low AND high is x >= low AND x <= high, each side with its own common type."""
@@ -103,8 +151,10 @@ class Translator:
         constant = recast(expression, type) if isinstance(expression, Literal) else None
         if constant is not None:
             return constant
-        if pt.is_string(type) and any(is_such(source) for is_such in _NO_TEXT):
-            raise self._scope.unsupported(f"CAST of {spark_name(source)} to STRING over {self._over}", term.span)
+        for is_such, hint in _NO_TEXT.items():
+            if pt.is_string(type) and is_such(source):
+                what = f"CAST of {spark_name(source)} to STRING over {self._over}{hint}"
+                raise self._scope.unsupported(what, term.span)
         return Call(function, (expression,), type)
 
 
@@ -115,7 +165,7 @@ class GroupTerms(Generic[CallNode]):
         self._scope = scope
         self._keys: dict[str, Field] = {}
         self._calls: dict[str, CallNode] = {}
-        self._translator = Translator(scope, self._leaf, over)
+        self._translator = Translator(scope, self.leaf, over)
 
     def translate(self, term: Term) -> Expression:
         return self._translator.translate(term)
@@ -124,14 +174,15 @@ class GroupTerms(Generic[CallNode]):
         """An aggregate that was not met before."""
         raise NotImplementedError
 
-    def _leaf(self, term: Term) -> Field | None:
+    def leaf(self, term: Term) -> Field | None:
+        """The field of a key or an aggregate; None for a term that is made of them."""
         sql = render(term)
         if sql in self._keys:
             return self._keys[sql]
         if term.op in ("column", "field"):
             name = column_of(term) if term.op == "field" else term.value
             raise self._scope.error(f"'{name}' is neither in GROUP BY nor inside an aggregate", term.span)
-        if term.op != "aggregate":
+        if term.op not in ("aggregate", "filter"):
             return None
         if sql not in self._calls:
             self._calls[sql] = self._call(term, sql)

@@ -136,3 +136,19 @@ def decimal_result(op: str, left: pa.DataType, right: pa.DataType) -> pa.DataTyp
         return BIGINT
     scale = max(s1, s2)
     return adjusted(min(p1 - s1, p2 - s2) + scale, scale)
+
+
+def castable(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether Spark's analysis accepts an ANSI cast."""
+    if source == target or pt.is_null(source) or pt.is_string(source) or pt.is_string(target):
+        return True
+    if pt.is_binary(source) or pt.is_binary(target):
+        return False
+    if is_moment(source) and is_moment(target):
+        return True
+    if pt.is_date(source) or pt.is_date(target):
+        return False
+    if is_moment(source) or is_moment(target):
+        zoned = TIMESTAMP in (source, target)
+        return zoned and not (pt.is_boolean(source) or pt.is_boolean(target))
+    return True

@@ -14,6 +14,7 @@ import pyarrow.types as pt
 from sqlglot import exp
 
 from sash.sql.expressions import constants
+from sash.sql.expressions.aggregates import is_item_call, split_filter
 from sash.sql.expressions.calls import type_function
 from sash.sql.expressions.coercion import (
     arithmetic_type,
@@ -24,8 +25,8 @@ from sash.sql.expressions.coercion import (
     is_moment,
 )
 from sash.sql.expressions.scope import Scope, Typer
-from sash.sql.expressions.terms import SYMBOLS, Term, extent_of, render
-from sash.sql.reading.places import span_of
+from sash.sql.expressions.terms import SYMBOLS, Term, extent_of, render, shown
+from sash.sql.reading.places import span_of, word_of
 from sash.sql.types import DAY_TIME_INTERVAL, TIMESTAMP, spark_name
 
 BOOLEAN = pa.bool_()
@@ -67,6 +68,20 @@ def joined(op: str, terms: list[Term]) -> Term:
     if len(distinct) == 1:
         return distinct[0]
     return Term(op, distinct, BOOLEAN, extent_of(*flat), coerced=(BOOLEAN,) * len(distinct))
+
+
+def filtered(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
+    """`SUM(x) FILTER (WHERE c)`."""
+    if is_item_call(node.this):
+        what = f"FILTER behind {node.this.name.upper()}; write the condition into WHERE"
+        raise scope.unsupported(what, word_of(node.this))
+    called = typed(node.this, scope)
+    if called.op not in ("aggregate", "filter"):
+        raise scope.error(f"FILTER stands behind an aggregate, and {shown(called)} is none", called.span)
+    inner = scope.without_aggregates("cannot stand inside FILTER (WHERE ..); HAVING tests aggregates")
+    condition = require_boolean(typed(node.expression.this, inner), "FILTER", inner)
+    aggregate, conditions = split_filter(called)
+    return Term("filter", (aggregate, joined("and", [*conditions, condition])), called.type, called.span)
 
 
 def negation(node: exp.Expr, scope: Scope, typed: Typer) -> Term:

@@ -18,10 +18,17 @@ from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.core.user_aggregate import UserAggregate
 from sash.sql.expressions.functions import REFUSED
 from sash.sql.expressions.terms import Term, render
-from sash.sql.reading.places import span_of
+from sash.sql.reading.places import span_of, word_of
 
 _NOWHERE = Span(0, 1)
 QUERY, STREAM, TABLE = "sub-query", "stream", "table"
+_INSTANT = pa.timestamp("us", "UTC")
+# The functions that tell the window of an answer, with the types of their values.
+WINDOW_FUNCTIONS: Mapping[str, pa.DataType] = {
+    "window_start": _INSTANT,
+    "window_end": _INSTANT,
+    "window_bounds": pa.struct([("start", _INSTANT), ("end", _INSTANT)]),
+}
 
 
 @dataclass(frozen=True)
@@ -37,11 +44,14 @@ class SourceColumns:
     name: str
     kind: str = QUERY
     also: str = ""
+    # The column of a stream's event time.
+    time: str = ""
 
     @classmethod
     def of(cls, relation: Stream | Table, alias: str, name: str) -> SourceColumns:
-        kind = STREAM if isinstance(relation, Stream) else TABLE
-        return cls(alias, relation.columns, name, kind, relation.name if kind == STREAM else "")
+        if isinstance(relation, Table):
+            return cls(alias, relation.columns, name, TABLE)
+        return cls(alias, relation.columns, name, STREAM, relation.name, relation.timestamp)
 
     @classmethod
     def of_query(cls, columns: Iterable[tuple[str, pa.DataType]], alias: str, name: str) -> SourceColumns:
@@ -122,6 +132,12 @@ class FromColumns:
             found = [source for source in self.sources if source.also.lower() == name]
         return found[0] if len(found) == 1 else None
 
+    def streams(self, qualifier: str | None) -> list[SourceColumns]:
+        """The streams with this alias or name; without a qualifier, all."""
+        source = None if qualifier is None else self._source(qualifier)
+        found = self.sources if qualifier is None else [source] if source is not None else []
+        return [each for each in found if each.kind == STREAM]
+
     def find(self, name: str, qualifier: str | None, span: Span) -> list[Term]:
         """The meanings of a name: none, one column, or several if it is ambiguous."""
         source = None if qualifier is None else self._source(qualifier)
@@ -132,6 +148,14 @@ class FromColumns:
         if found or self.outer is None or source is not None:
             return found
         return self.outer.find(name, qualifier, span)
+
+    def event_time(self, title: str, at: Span, scope: Scope) -> Term:
+        """The event time of the only stream."""
+        times = [source.find(source.time, at) for source in self.sources if source.time]
+        if len(times) != 1 or not times[0]:
+            by = {"FIRST": "MIN_BY", "LAST": "MAX_BY"}[title]
+            raise scope.error(f"{title} goes by the event time of one stream: write {by}(x, y) to say by what", at)
+        return times[0][0]
 
     def _visible(self, name: str, span: Span) -> list[Term]:
         """The columns of `visible` with this name, without the terms of all columns: a stream may have hundreds."""
@@ -207,6 +231,26 @@ def column(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
     return _only(found, node, scope, span)
 
 
+def type_window_function(node: exp.Expr, scope: Scope) -> Term:
+    """`window_end(w)` as a column of the window `w`, or of the only one."""
+    name, word = node.name.lower(), word_of(node)
+    arguments = node.expressions
+    if len(arguments) > 1 or not all(isinstance(each, exp.Column) and not each.args.get("table") for each in arguments):
+        raise scope.error(f"{name}(w) tells the window of w, the alias or the name of a stream in FROM", word)
+    qualifier = arguments[0].name if arguments else None
+    found = scope.columns.streams(qualifier)
+    if qualifier is not None and not found:
+        hint = nearest(qualifier, [each.alias for each in scope.columns.streams(None)])
+        raise scope.error(f"'{qualifier}' is no stream of this FROM{hint}", span_of(arguments[0]))
+    if not found:
+        reason = f"{name}() tells the window of a stream in FROM, and here are none"
+        raise scope.error(f"{reason}: select it inside the sub-query", word)
+    if len(found) > 1:
+        choices = " or ".join(f"{name}({each.alias})" for each in found)
+        raise scope.error(f"{name}() is of several windows: write {choices}", word)
+    return Term("field", (), WINDOW_FUNCTIONS[name], word, f"{found[0].name}.{name}()")
+
+
 def check_qualifier(column: exp.Expr, scope: Scope) -> None:
     """Check that the qualifier of a column is a stream or an alias."""
     qualifier = column.args["table"]
@@ -244,14 +288,14 @@ def _unknown(node: exp.Expr, scope: Scope, span: Span) -> CqlError:
 
 
 def stream_of(table: exp.Expr, catalog: Catalog, script: str) -> Stream:
-    for stream in catalog.streams:
-        if stream.name.lower() == table.name.lower():
-            return stream
-    if catalog.has_archive(table.name):
-        reason = f"'{table.name}' is an archive, which is asked once: a SELECT without a window and without REGISTER"
+    if catalog.has_stream(table.name):
+        return catalog.stream(table.name)
+    asked_once = "an archive" if catalog.has_archive(table.name) else "a query" if catalog.has_query(table.name) else ""
+    if asked_once:
+        reason = f"'{table.name}' is {asked_once}, which is asked once: a SELECT without a window and without REGISTER"
         raise CqlError(reason, script, span_of(table.this))
     known = [stream.name for stream in catalog.streams] + [each.name for each in catalog.tables]
-    known += [archive.name for archive in catalog.archives]
+    known += [archive.name for archive in catalog.archives] + [query.name for query in catalog.queries]
     hint = nearest(table.name, known) or "; CREATE STREAM makes one"
     raise CqlError(f"unknown stream '{table.name}'{hint}", script, span_of(table.this))
 

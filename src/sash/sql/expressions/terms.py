@@ -25,7 +25,9 @@ class Term:
     """`op` is field (of a source in FROM), column (of a stream's tuples), literal, aggregate, interval, extract, an
     operator's name or a function's lower-case name.
 
-    An aggregate's `value` is its name; its arguments are the aggregated term and its constants.
+    An aggregate's `value` is its name; its arguments are the aggregated term and its constants. A `filter` has an
+    aggregate and the condition of its tuples; its `value` is COUNT_IF where it was written so. A window
+    function is `over`, and its `value` an OverShape.
     """
 
     op: str
@@ -48,6 +50,25 @@ class Term:
     def columns(self) -> tuple[str, ...]:
         """The columns it reads, in order of first use."""
         return tuple(dict.fromkeys(str(term.value) for term in self.walk() if term.op == "column"))
+
+
+@dataclass(frozen=True)
+class OverShape:
+    """What of a window function is no term. Its terms are the arguments, those of PARTITION BY, and those of ORDER BY.
+
+    `order` has of each key whether it is descending, and whether NULLs come first.
+    """
+
+    function: str
+    arguments: int
+    partition: int
+    order: tuple[tuple[bool, bool], ...]
+    frame: str
+
+    def split(self, terms: tuple[Term, ...]) -> tuple[tuple[Term, ...], ...]:
+        """The arguments, the terms of PARTITION BY and those of ORDER BY."""
+        end = self.arguments + self.partition
+        return terms[: self.arguments], terms[self.arguments : end], terms[end:]
 
 
 def column_of(field: Term) -> str:
@@ -170,11 +191,48 @@ def _text(value: date | bytes) -> str:
 
 
 def _aggregate(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
+    if term.value in ("first", "last"):
+        return f"{name(str(term.value))}({render(term.args[0], name)})", _PRIMARY
+    if term.value == "percentile_disc":
+        x, p, descending = term.args
+        order = f"{render(x, name)}{' DESC' if descending.value else ''}"
+        return f"{name('percentile_disc')}({render(p, name)}) WITHIN GROUP (ORDER BY {order})", _PRIMARY
     star = "1" if name is str.lower else "*"
     arguments = ", ".join(render(arg, name) for arg in term.args) or star
     if term.value == "count_distinct":
         return f"{name('count')}(DISTINCT {arguments})", _PRIMARY
     return f"{name(str(term.value))}({arguments})", _PRIMARY
+
+
+def _filter(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
+    aggregate, condition = (render(arg, name) for arg in term.args)
+    if term.value is not None:
+        return f"{name(str(term.value))}({condition})", _PRIMARY
+    return f"{aggregate} FILTER (WHERE {condition})", _PRIMARY
+
+
+_FRAMES = {
+    "rows": "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+    "range": "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+    "all": "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+}
+
+
+def _over(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
+    """The call, with its frame where it has one."""
+    shape = term.value
+    assert isinstance(shape, OverShape)
+    arguments, partition, order = ([render(each, name) for each in terms] for terms in shape.split(term.args))
+    keys = [
+        f"{key} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
+        for key, (descending, nulls_first) in zip(order, shape.order, strict=True)
+    ]
+    parts = [f"PARTITION BY {', '.join(partition)}"] if partition else []
+    parts += [f"ORDER BY {', '.join(keys)}"] if keys else []
+    parts += [_FRAMES[shape.frame]] if shape.frame else []
+    star = "1" if name is str.lower else "*"
+    listed = ", ".join(arguments) or (star if shape.function == "count" else "")
+    return f"{name(shape.function)}({listed}) OVER ({' '.join(parts)})", _PRIMARY
 
 
 def _field(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
@@ -209,6 +267,8 @@ _SPECIAL: dict[str, Callable[[Term, Callable[[str], str]], tuple[str, int]]] = {
     "field": _field,
     "literal": _literal,
     "aggregate": _aggregate,
+    "filter": _filter,
+    "over": _over,
     "interval": lambda term, name: (f"INTERVAL {term.value}", _PRIMARY),
     "extract": lambda term, name: (f"EXTRACT({term.value} FROM {render(term.args[0], name)})", _PRIMARY),
     "in": _in,

@@ -13,16 +13,16 @@ import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot import exp
 
-from sash.sql.expressions import constants, operators
+from sash.sql.expressions import aggregates, constants, operators
 from sash.sql.expressions.calls import type_call_node
-from sash.sql.expressions.coercion import common_type_of, is_interval, is_moment
+from sash.sql.expressions.coercion import castable, common_type_of, is_interval, is_moment
+from sash.sql.expressions.functions import DATE_PARTS
 from sash.sql.expressions.operators import BOOLEAN, compare, require_boolean
+from sash.sql.expressions.over import over
 from sash.sql.expressions.scope import Scope, Typer, column
 from sash.sql.expressions.terms import Term, extent_of
 from sash.sql.reading.places import span_of, word_of
-from sash.sql.types import TIMESTAMP, arrow_type, spark_name
-
-_EXTRACTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFWEEK", "DOW", "DOY", "HOUR", "MINUTE", "SECOND")
+from sash.sql.types import arrow_type, spark_name
 
 
 def cast(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
@@ -35,26 +35,10 @@ def cast(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
         raise scope.error(str(reason), operand.span) from None
     if pt.is_nested(operand.type) or pt.is_nested(type) or is_interval(operand.type):
         raise scope.unsupported("casts of arrays, maps, structs and intervals", operand.span)
-    if not _castable(operand.type, type):
+    if not castable(operand.type, type):
         raise scope.error(f"cannot cast {spark_name(operand.type)} to {spark_name(type)}", operand.span)
     op = "try_cast" if isinstance(node, exp.TryCast) else "cast"
     return Term(op, (operand,), type, operand.span, coerced=(operand.type,))
-
-
-def _castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether Spark's analysis accepts an ANSI cast."""
-    if source == target or pt.is_null(source) or pt.is_string(source) or pt.is_string(target):
-        return True
-    if pt.is_binary(source) or pt.is_binary(target):
-        return False
-    if is_moment(source) and is_moment(target):
-        return True
-    if pt.is_date(source) or pt.is_date(target):
-        return False
-    if is_moment(source) or is_moment(target):
-        zoned = TIMESTAMP in (source, target)
-        return zoned and not (pt.is_boolean(source) or pt.is_boolean(target))
-    return True
 
 
 def case(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
@@ -83,27 +67,23 @@ def _condition(term: Term, subject: Term | None, scope: Scope) -> Term:
 
 def extract(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
     field, moment = node.this.name.upper(), typed(node.expression, scope)
-    if field not in _EXTRACTS:
-        raise scope.error(f"EXTRACT knows {', '.join(_EXTRACTS)}, not {field}", moment.span)
+    if field not in DATE_PARTS:
+        raise scope.error(f"EXTRACT knows {', '.join(DATE_PARTS)}, not {field}", moment.span)
     if not is_moment(moment.type):
         raise scope.error(f"EXTRACT needs a date or timestamp, but got {spark_name(moment.type)}", moment.span)
-    type = pa.decimal128(8, 6) if field == "SECOND" else pa.int32()
-    return Term("extract", (moment,), type, moment.span, field)
+    return Term("extract", (moment,), DATE_PARTS[field][1], moment.span, field)
 
 
 NAMED: dict[type[exp.Expr], str] = {
     exp.Subquery: "sub-queries in an expression",
     exp.Select: "sub-queries in an expression",
     exp.Exists: "sub-queries (EXISTS)",
-    exp.Window: "window functions (OVER)",
-    exp.Filter: "FILTER on an aggregate",
-    exp.WithinGroup: "WITHIN GROUP; write QUANTILE_CONT(x, p) for PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x)",
+    exp.Qualify: "QUALIFY over rows; write SELECT .. FROM (SELECT .., RANK() OVER (..) AS r ..) a WHERE r <= 3",
     exp.Distinct: "DISTINCT in an aggregate",
     exp.Bracket: "elements of arrays and maps",
     exp.Dot: "fields of structs, and functions behind a dot",
     exp.Escape: "LIKE with ESCAPE",
     exp.Lambda: "lambda functions",
-    exp.IgnoreNulls: "IGNORE NULLS",
     exp.Placeholder: "parameters",
     exp.Parameter: "parameters",
     exp.Rollup: "ROLLUP",
@@ -116,6 +96,7 @@ _UNDERSTOOD_ARGS = (
     "this expression expressions ifs true default to low high table is_string unit query negate typed safe"
 )
 _UNDERSTOOD = frozenset((*_UNDERSTOOD_ARGS.split(), "fraction_in_string"))
+_OF_WINDOWS = _UNDERSTOOD | {"partition_by", "order", "spec", "over", "alias"}
 
 
 def type_expression(node: exp.Expr, scope: Scope) -> Term:
@@ -124,7 +105,8 @@ def type_expression(node: exp.Expr, scope: Scope) -> Term:
     if rule is None:
         what = NAMED.get(type(node), f"{type(node).__name__.upper()} in an expression")
         raise scope.unsupported(what, word_of(node))
-    extra = next((key for key, value in node.args.items() if value and key not in _UNDERSTOOD), None)
+    understood = _OF_WINDOWS if isinstance(node, exp.Window) else _UNDERSTOOD
+    extra = next((key for key, value in node.args.items() if value and key not in understood), None)
     if extra is not None:
         what = "fields of structs" if isinstance(node, exp.Column) else f"{extra.upper()} in an expression"
         raise scope.unsupported(what, span_of(node))
@@ -186,4 +168,8 @@ _RULES: dict[type[exp.Expr], _Rule] = {
     exp.Boolean: _boolean,
     exp.Interval: _interval,
     exp.Anonymous: type_call_node,
+    exp.Filter: operators.filtered,
+    exp.Window: over,
+    exp.WithinGroup: aggregates.within_group,
+    **_table((exp.IgnoreNulls, exp.RespectNulls), aggregates.ignoring_nulls),
 }

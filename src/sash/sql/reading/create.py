@@ -74,10 +74,10 @@ def parse_drop_index(cursor: Cursor) -> DropIndex:
 
 
 def _rest(cursor: Cursor) -> tuple[Name, Name, str | None]:
-    cursor.expect("ON", "ON and a stream with KEEP, for example ON packets (src)")
-    stream = cursor.named("the stream's name")
+    cursor.expect("ON", "ON and a stream with KEEP or a query, for example ON packets (src)")
+    stream = cursor.named("the name of a stream or a query")
     cursor.expect("(", "( and the column")
-    column = cursor.named("a column of the stream")
+    column = cursor.named("a column")
     cursor.expect(")", ") after the column: an index has one")
     kind = None
     if cursor.accept("USING"):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sash.core.errors import CqlError, NotSupportedError, Span
-from sash.core.time import LONGEST, Micros, format_duration, parse_duration, unit_list
+from sash.core.time import LONGEST, SECOND, Micros, format_duration, parse_duration, unit_list
 from sash.sql.strings import unquote
 
 # A string may be as long as the text.
@@ -138,16 +138,24 @@ class Cursor:
         self.position += 1
         return -int(token.text) if negative else int(token.text)
 
+    def seconds(self, what: str, *, least: Micros = 0) -> Micros:
+        """A whole number of seconds, without a unit."""
+        return self._checked(self.integer(what) * SECOND, what, least, self.previous)
+
     def duration(self, what: str, *, least: Micros = 0) -> Micros:
-        """`10 sec`, `1.5 min`; at least `least`, and not absurdly long."""
+        """`10 sec`, `1.5m`, `INTERVAL '5' MINUTE`; at least `least`, and not absurdly long."""
         start = self.position
         expected = f"expected {what} such as '10 sec' (units: {unit_list()})"
+        quoted = self.accept("INTERVAL") and self.token is not None and self.token.token_type == TokenType.STRING
         self.accept("-")
         token = self.token
-        if token is None or not token.text[:1].isdigit():
+        if token is None or not (quoted or token.text[:1].isdigit()):
             raise self.error(f"{expected}, got {self.found()}")
         self.position += 1
-        if token.text[-1].isdigit():
+        if self.token is not None and self.token.start == token.start:
+            # The tokenizer takes 10s for a SMALLINT: 10, ::, s.
+            self.position += 2
+        elif token.text[-1:].isdigit():
             if self.token is None or not _is_word(self.token):
                 raise self.error(f"{expected}, got {self.found()}")
             self.position += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sqlglot import exp
 
 from sash.core.errors import Span
@@ -10,7 +12,16 @@ from sash.sql.reading.window_clause import WindowClause
 
 _WINDOW, _BOUNDS, _APPROXIMATE, _END = "cql_window", "cql_bounds", "cql_approximate", "cql_end"
 _WORD, _KEYS, _OUTPUT = "cql_word", "cql_keys", "cql_output"
-_APPROX_AT, _GROUPS = "cql_approx_at", "cql_groups"
+_APPROX_AT, _GROUPS, _EDITS = "cql_approx_at", "cql_groups", "cql_edits"
+_NAMED = "cql_named"
+
+
+@dataclass(frozen=True)
+class TextEdit:
+    """A text in the place of what was written, in the CQL that a query of another system became."""
+
+    span: Span
+    text: str
 
 
 def set_window(table: exp.Expr, clause: WindowClause | None) -> None:
@@ -98,9 +109,24 @@ def groups_of(query: exp.Expr) -> exp.Expr | None:
     return query.meta.get(_GROUPS)
 
 
+def set_edits(query: exp.Expr, edits: tuple[TextEdit, ...]) -> None:
+    query.meta[_EDITS] = edits
+
+
+def edits_of(query: exp.Expr) -> tuple[TextEdit, ...]:
+    """What became of the text of a statement, where its tree was rewritten."""
+    return query.meta.get(_EDITS) or ()
+
+
+def set_named(query: exp.Expr, at: Span) -> None:
+    """A query of WITH in the place of its name: its text is elsewhere."""
+    query.meta.update({_NAMED: True, "start": at.start, "end": at.end - 1})
+
+
 def span_of(node: exp.Expr) -> Span:
     """From the first to the last word that the parser marked in a tree."""
-    places = [(part.meta["start"], part.meta["end"] + 1) for part in node.walk() if "start" in part.meta]
+    parts = node.walk(prune=lambda part: bool(part.meta.get(_NAMED)))
+    places = [(part.meta["start"], part.meta["end"] + 1) for part in parts if "start" in part.meta]
     if not places:
         return Span(0, 1)
     return Span(min(start for start, _ in places), max(end for _, end in places))

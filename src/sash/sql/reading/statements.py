@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -13,7 +15,7 @@ from sash.core.errors import Span
 from sash.core.time import SECOND, Micros
 from sash.sql.reading.cursor import Name
 from sash.sql.reading.output_clause import OutputClause
-from sash.sql.reading.places import output_of, span_of
+from sash.sql.reading.places import TextEdit, edits_of, output_of, span_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +25,18 @@ class Select:
     tree: exp.Expr
     script: str
     span: Span
+    edits: tuple[TextEdit, ...] = ()
+
+    @property
+    def cql(self) -> str:
+        """The SELECT with everything that it leaves to Sash: its text, edited."""
+        parts, end = [], self.span.start
+        # A query of WITH stands in several places, and has one text.
+        edits = dict.fromkeys((*edits_of(self.tree), *self.edits))
+        for edit in sorted(edits, key=lambda edit: (edit.span.start, edit.span.end)):
+            parts += [self.script[end : edit.span.start], edit.text]
+            end = edit.span.end
+        return "".join([*parts, self.script[end : self.span.end]])
 
     @property
     def text(self) -> str:
@@ -69,16 +83,18 @@ class CreateStream:
     shed_approx: bool = False
     shed_first: str | None = None
     max_jump: Micros | None = None
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True)
 class CreateIndex:
-    """An index on a column of a stream that stores its window; `kind` is None if Sash may choose."""
+    """An index on a column of a stream that stores its window, or of a query; `kind` is None if Sash may choose."""
 
     stream: Name
     column: Name
     kind: str | None
     script: str
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,11 +105,7 @@ class DropIndex:
     column: Name
     kind: str | None
     script: str
-
-
-@dataclass(frozen=True)
-class ShowIndexes:
-    pass
+    if_exists: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,6 +135,7 @@ class CreateArchive:
     partitioning: Partitioning = Partitioning()
     directory: str | None = None
     script: str = ""
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,13 +146,39 @@ class AlterArchive:
 
 
 @dataclass(frozen=True)
-class DropArchive:
-    name: str
+class Setting:
+    """A part of a query that ALTER QUERY sets: its word, its text, and its place in the statement."""
+
+    word: str
+    text: str
+    at: Span
 
 
 @dataclass(frozen=True)
-class ShowArchives:
-    pass
+class AlterQuery:
+    """`edits` are parts of the query's text, and `options` what REGISTER has behind it.
+
+    `allows_incomplete`: the answers may be incomplete for a while, though they were complete.
+    """
+
+    name: Name
+    edits: tuple[Setting, ...]
+    options: Mapping[str, Any]
+    script: str
+    allows_incomplete: bool = False
+
+
+@dataclass(frozen=True)
+class PauseQuery:
+    """PAUSE QUERY and RESUME QUERY; `word` is PAUSE or RESUME."""
+
+    name: Name
+    word: str
+    script: str
+
+    @property
+    def paused(self) -> bool:
+        return self.word == "PAUSE"
 
 
 @dataclass(frozen=True)
@@ -148,11 +187,7 @@ class CreateTable:
     schema: pa.Schema
     key: tuple[str, ...]
     retroactive: bool
-
-
-@dataclass(frozen=True)
-class DropTable:
-    name: str
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,13 +217,21 @@ class Delete:
 
 @dataclass(frozen=True)
 class RegisterQuery:
-    """`synopsis` is the kind that the user has set (basic, running, interval, landmark), None if Sash may choose."""
+    """`synopsis` is the kind that the user has set (basic, running, interval, landmark), None if Sash may choose.
+
+    `keep`: for how long its results are stored for questions.
+    `replace_at` is where OR REPLACE stands; None: a query of that name is an error.
+    """
 
     name: str
     select: Select
     priority: int = 0
     lifetime: Micros | None = None
     synopsis: str | None = None
+    comment: str = ""
+    if_not_exists: bool = False
+    keep: Micros | None = None
+    replace_at: Span | None = None
 
     @property
     def text(self) -> str:
@@ -196,23 +239,20 @@ class RegisterQuery:
 
 
 @dataclass(frozen=True)
-class DropQuery:
+class Drop:
+    """`kind` is query, stream, table or archive."""
+
+    kind: str
     name: str
+    if_exists: bool = False
 
 
 @dataclass(frozen=True)
-class DropStream:
-    name: str
+class Show:
+    """`what` is queries, streams, tables, indexes, archives or functions; `like` is a pattern of functions' names."""
 
-
-@dataclass(frozen=True)
-class ShowQueries:
-    pass
-
-
-@dataclass(frozen=True)
-class ShowTables:
-    pass
+    what: str
+    like: str | None = None
 
 
 @dataclass(frozen=True)
@@ -225,6 +265,7 @@ class SetExecution:
 @dataclass(frozen=True)
 class Describe:
     name: str
+    extended: bool = False
 
 
 @dataclass(frozen=True)
@@ -244,19 +285,15 @@ Statement = (
     | CreateArchive
     | CreateTable
     | RegisterQuery
-    | DropQuery
-    | DropStream
-    | DropTable
+    | Drop
     | DropIndex
-    | DropArchive
     | AlterArchive
+    | AlterQuery
+    | PauseQuery
     | Insert
     | Update
     | Delete
-    | ShowQueries
-    | ShowTables
-    | ShowIndexes
-    | ShowArchives
+    | Show
     | SetExecution
     | Describe
     | Explain

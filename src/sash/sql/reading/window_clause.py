@@ -9,7 +9,8 @@
     [[PARTITION BY k, ..] ROWS n SLIDE [EXACTLY] d]             the last rows as of multiples of a time
     [NOW]                                                       the tuples of the current instant
 
-Each may end with INTERNAL: its results outlive it (thesis 3.3.2).
+Each may end with INTERNAL: its results outlive it (thesis 3.3.2). In a clause that begins with RANGE, a number without
+a unit counts seconds: the papers print [RANGE 300].
 
 Other forms are recognised far enough to be named in the error. Multiples of the granule and the columns of
 PARTITION BY are checked by the binder, which knows the stream.
@@ -19,9 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from string import ascii_letters
 
-from sash.core.errors import Span
+from sash.core.errors import CqlError, Span
 from sash.core.time import EARLIEST, LATEST, UNITS, Micros, format_duration, parse_duration
 from sash.core.window import FOREVER, ElasticWindow, LandmarkWindow, MixedWindow, RowWindow, TimeWindow
 from sash.expr.parsing import timestamp
@@ -33,8 +33,24 @@ _MOST_LENGTHS = 1_000
 
 
 @dataclass(frozen=True)
+class WindowCall:
+    """The call of another system that stands for a window: window(ts, ..), HOP(..), TUMBLE(..).
+
+    Such a window is [start, end) of the time in `column`; one ends at `end`, and one at each SLIDE before and after it.
+    """
+
+    word: str
+    at: Span
+    column: Name
+    end: Micros
+
+
+@dataclass(frozen=True)
 class WindowClause:
-    """A window with the places of its parts; [NOW] is one of a microsecond, the shortest there is."""
+    """A window with the places of its parts; [NOW] is one of a microsecond, the shortest there is.
+
+    With a `call`, the stream decides how the window lies (binding/completion.py).
+    """
 
     window: TimeWindow | RowWindow
     span: Span
@@ -47,6 +63,7 @@ class WindowClause:
     until_at: Span | None = None
     shortest_at: Span | None = None
     step_at: Span | None = None
+    call: WindowCall | None = None
 
 
 def parse_window_clause(cursor: Cursor) -> WindowClause:
@@ -68,13 +85,14 @@ def parse_window_clause(cursor: Cursor) -> WindowClause:
         raise cursor.error(f"expected {_FORMS}, got {cursor.found()}")
     first = cursor.token
     # A shortest length without a unit has that of the longest: 1 TO 60 min.
-    if first is not None and first.text[:1].isdigit() and cursor.follows("TO"):
+    if first is not None and first.text[:1].isdigit() and first.text[-1].isdigit() and cursor.follows("TO"):
         cursor.position += 1
         return _elastic(cursor, start, None)
-    length, length_at = _duration(cursor, word, "a window's length", 1)
+    measure = _range if word == "RANGE" else _duration
+    length, length_at = measure(cursor, word, "a window's length", 1)
     if cursor.at("TO"):
         return _elastic(cursor, start, length)
-    return _rest(cursor, start, TimeWindow, length, length_at, _duration)
+    return _rest(cursor, start, TimeWindow, length, length_at, measure)
 
 
 def _now(cursor: Cursor, start: int) -> WindowClause:
@@ -217,6 +235,14 @@ def _duration(cursor: Cursor, word: str, what: str, least: int) -> tuple[int, Sp
     return micros, Span(start, cursor.previous.end)
 
 
+def _range(cursor: Cursor, word: str, what: str, least: int) -> tuple[int, Span]:
+    """A duration; seconds, where a number has no unit."""
+    token = cursor.token
+    if token is None or not token.text.isdecimal() or not cursor.follows("]", "SLIDE", "LAG", "INTERNAL"):
+        return _duration(cursor, word, what, least)
+    return cursor.seconds(what, least=least), cursor.previous
+
+
 def _count(cursor: Cursor, word: str, what: str, least: int) -> tuple[int, Span]:
     start = cursor.span.start
     _refuse_duration(cursor, word)
@@ -232,24 +258,23 @@ def _count(cursor: Cursor, word: str, what: str, least: int) -> tuple[int, Span]
 
 def _refuse_duration(cursor: Cursor, word: str) -> None:
     """`ROWS 10 min`, and `ROWS 100 SLIDE 10 LAG 10 min`."""
-    span, token = _written_duration(cursor), cursor.token
-    if span is None or token is None:
+    span = _written_duration(cursor)
+    if span is None:
         return
-    written, number = cursor.text[span.start : span.end], token.text.rstrip(ascii_letters)
+    written = cursor.text[span.start : span.end]
+    number = "".join(each for each in written if each.isdigit() or each == ".")
     way_out = f"[WINDOW {written}]" if word == "ROWS" else f"{word} {number}"
     raise cursor.error(f"{word} counts tuples, {written} is a duration: write {way_out}", span)
 
 
 def _written_duration(cursor: Cursor) -> Span | None:
     """The place of a number with a unit of time; None if there is something else."""
-    token = cursor.token
-    if token is None or not token.text[:1].isdigit():
+    ahead = Cursor(cursor.tokens, cursor.text, cursor.position)
+    try:
+        ahead.duration("a duration")
+    except CqlError:
         return None
-    unit, span = token.text.lstrip("0123456789."), cursor.span
-    if not unit and cursor.follows(*(name.upper() for name in UNITS)):
-        following = cursor.tokens[cursor.position + 1]
-        unit, span = following.text, Span(token.start, following.end + 1)
-    return span if unit.lower() in UNITS else None
+    return Span(cursor.span.start, ahead.previous.end)
 
 
 def _expected(has_slide: bool, has_lag: bool) -> str:

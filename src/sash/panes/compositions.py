@@ -1,0 +1,73 @@
+"""Answers made of answers: those of sub-queries, all as of one time, joined, filtered, ranked and sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from sash.expr.evaluate import evaluate
+from sash.expr.value_codes import one_array
+from sash.panes.answers import sorted_and_limited
+from sash.panes.window_functions import all_columns, with_window_functions
+from sash.plan.nodes import AnswerFilter, AnswerJoin, AnswerUnion, AnswerWindow, Limit, Node, Project, Sort, Subquery
+from sash.plan.periodic import Composition, sub_queries
+
+_KINDS = {"inner": "inner", "left": "left outer", "right": "right outer", "full": "full outer"}
+
+
+def compose(query: Composition, tables: list[pa.Table]) -> pa.Table:
+    """The answer; `tables` are the answers of the leaves, in their order."""
+    return _projected(query.plan, iter(tables))
+
+
+def _projected(plan: Project, tables: Iterator[pa.Table]) -> pa.Table:
+    joined = _joined(plan.input, tables)
+    fields = _fields(joined)
+    columns = [evaluate(output.expression, fields, joined.num_rows) for output in plan.outputs]
+    types = [(output.name, output.expression.type) for output in plan.outputs]
+    return pa.Table.from_arrays(columns, schema=pa.schema(types))
+
+
+def _joined(node: Node, tables: Iterator[pa.Table]) -> pa.Table:
+    if isinstance(node, Subquery):
+        table = _projected(node.input, tables) if sub_queries(node.input) else next(tables)
+        return table.rename_columns([f"{node.alias}.{name}" for name in table.column_names])
+    if isinstance(node, AnswerJoin):
+        left = _joined(node.left, tables)
+        return _join(node, left, _joined(node.right, tables))
+    if isinstance(node, AnswerUnion):
+        return pa.concat_tables([_joined(part, tables) for part in node.parts])
+    assert isinstance(node, AnswerFilter | AnswerWindow | Sort | Limit)
+    table = _joined(node.input, tables)
+    if isinstance(node, AnswerWindow):
+        return pa.table(with_window_functions(node, _fields(table), table.num_rows))
+    if isinstance(node, AnswerFilter):
+        return table.filter(evaluate(node.condition, _fields(table), table.num_rows).fill_null(False))
+    if isinstance(node, Sort):
+        fields, _ = sorted_and_limited(_fields(table), table.num_rows, node.keys, None)
+        return pa.table(fields)
+    return _limited(node, table)
+
+
+def _limited(node: Limit, table: pa.Table) -> pa.Table:
+    """Cut to LIMIT. Every column breaks ties, so that the result does not depend on the order of arrival."""
+    fields = _fields(table)
+    order = (*(node.input.keys if isinstance(node.input, Sort) else ()), *all_columns(fields))
+    chosen, _ = sorted_and_limited(fields, table.num_rows, order, node.count)
+    return pa.table(chosen)
+
+
+def _join(node: AnswerJoin, left: pa.Table, right: pa.Table) -> pa.Table:
+    if node.kind == "cross":
+        rows = np.repeat(np.arange(left.num_rows), right.num_rows)
+        others = np.tile(np.arange(right.num_rows), left.num_rows)
+        return pa.table({**_fields(left.take(pa.array(rows))), **_fields(right.take(pa.array(others)))})
+    mine, theirs = [key for key, _ in node.keys], [key for _, key in node.keys]
+    # One thread: the same tables give the same order of rows.
+    return left.join(right, mine, theirs, _KINDS[node.kind], coalesce_keys=False, use_threads=False)
+
+
+def _fields(table: pa.Table) -> dict[str, pa.Array]:
+    return {name: one_array(column) for name, column in zip(table.column_names, table.columns, strict=True)}
