@@ -67,7 +67,7 @@ ONLY = Bucket()
 
 
 @dataclass(frozen=True)
-class _Given:
+class _EpochInput:
     """An epoch's input: the tuples of the windows by their places, changes of the stages below, and the tables.
 
     Tuples before `low` are late.
@@ -139,7 +139,7 @@ class Stage:
         """
         assert share.of == 1 or self.is_divisible, "operators with state need all changes"
         working, epoch = WorkingState(state, bucket.number, bucket.of), self._evaluated(Epoch(low, high, share, begins))
-        given = _Given(low, arrived, exchanged, tables, promises)
+        given = _EpochInput(low, arrived, exchanged, tables, promises)
         rests = self._lazy is not None and self._lazy.rests(low, high)
         found = self._wait(working, epoch, given) if rests else self._run(self._root, working, epoch, given)
         return net(found).nameless() if self._nets else found, working.finished()
@@ -151,13 +151,13 @@ class Stage:
         low, high = self._lazy.aligned(epoch.low), self._lazy.aligned(epoch.high)
         return replace(epoch, low=low, high=high, pause=0 if keeps_times(self._lazy) else self._lazy.slide - 1)
 
-    def _wait(self, state: WorkingState, epoch: Epoch, given: _Given) -> Changes:
+    def _wait(self, state: WorkingState, epoch: Epoch, given: _EpochInput) -> Changes:
         """No multiple is in the epoch: all tuples wait."""
         for place in given.arrived:
             self._take(self._windows[place], state, epoch, given)
         return Changes.none(self.schema_of(self._root), self.width_of(self._root))
 
-    def _run(self, path: str, state: WorkingState, epoch: Epoch, given: _Given) -> Changes:
+    def _run(self, path: str, state: WorkingState, epoch: Epoch, given: _EpochInput) -> Changes:
         node = self._nodes[path]
         if path in self._lower:
             return given.exchanged.get(path, Changes.none(node.schema, self.width_of(path)))
@@ -177,7 +177,7 @@ class Stage:
         """The paths where results get their own ids, because an operator above needs them."""
         return [path for path, node in self._nodes.items() if isinstance(node, Outliving) and self.width_of(path)]
 
-    def _take(self, path: str, state: WorkingState, epoch: Epoch, given: _Given) -> Changes:
+    def _take(self, path: str, state: WorkingState, epoch: Epoch, given: _EpochInput) -> Changes:
         """The tuples of a window whose time has come, in order and numbered; the others wait."""
         arrived = self._kept_promises(path, given.arrived.get(self._places[path]), state)
         self._note_promises(path, given.promises, state)

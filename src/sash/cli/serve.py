@@ -99,7 +99,9 @@ def serve(
         with listen(web) as listening, open_session(messages, checkpoint, settings, packages) as session:
             _execute(session, statements, messages, prune)
             with stop_requested() as stopped, Server(session, web, listening) as server:
-                code = _Serving(session, messages, stopped).until_stopped(server, None if until_drained else trigger)
+                code = _ServedSession(session, messages, stopped).until_stopped(
+                    server, None if until_drained else trigger
+                )
     raise typer.Exit(code)
 
 
@@ -135,7 +137,7 @@ def _execute(session: Session, statements: Sequence[Statement], messages: Consol
     others.settle(messages)
 
 
-class _Serving:
+class _ServedSession:
     """A served session, from its start to its stop."""
 
     def __init__(self, session: Session, messages: Console, stopped: threading.Event) -> None:

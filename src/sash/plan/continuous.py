@@ -251,7 +251,7 @@ class Distinct(Stateful):
 
 
 @dataclass(frozen=True)
-class _Matched(Stateful):
+class _MatchByKey(Stateful):
     """Tuples of the left input by how many tuples with the same key either input has.
 
     `whole`: all of a key's tuples or none, by whether the right input has any (SQL's anti and semi join); else as
@@ -278,11 +278,11 @@ class _Matched(Stateful):
         return f"{type(self).__name__} on {_equalities(self.keys)}{condition}"
 
 
-class Negation(_Matched):
+class Negation(_MatchByKey):
     """v1 - v2 tuples of a key that the inputs have v1 and v2 times (thesis 2.2.2); `whole`: v1 while v2 is 0."""
 
 
-class Intersection(_Matched):
+class Intersection(_MatchByKey):
     """The lesser of v1 and v2 tuples of a key; `whole`: v1 while v2 is not 0."""
 
 
@@ -369,7 +369,7 @@ Node = (
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
-    if isinstance(node, Join | _Matched):
+    if isinstance(node, Join | _MatchByKey):
         return (node.left, node.right)
     if isinstance(node, Union | MultiJoin):
         return node.inputs
@@ -380,7 +380,7 @@ def with_inputs(node: Node, below: tuple[Node, ...]) -> Node:
     """The node over other inputs, as many as before."""
     if below == inputs(node):
         return node
-    if isinstance(node, Join | _Matched):
+    if isinstance(node, Join | _MatchByKey):
         return replace(node, left=below[0], right=below[1])
     if isinstance(node, Union | MultiJoin):
         return replace(node, inputs=below)

@@ -150,7 +150,7 @@ def fuse_joins(
 
 
 @dataclass(frozen=True)
-class _Gathered:
+class _JoinParts:
     """The inputs, the equal columns, those of the upper joins first, and the other conditions."""
 
     inputs: tuple[Node, ...]
@@ -178,20 +178,20 @@ def _fused(plan: Node, known: Statistics, strategy: str, over_conditions: bool) 
     return Map(fused, tuple((field.name, Field(field.name, field.type)) for field in plan.schema))
 
 
-def _gathered(join: Join, over_conditions: bool) -> _Gathered:
+def _gathered(join: Join, over_conditions: bool) -> _JoinParts:
     left, right = (_side(node, over_conditions) for node in (join.left, join.right))
     equal, conditions = (*join.keys, *left.equal, *right.equal), (*left.conditions, *right.conditions)
-    return _Gathered((*left.inputs, *right.inputs), equal, conditions)
+    return _JoinParts((*left.inputs, *right.inputs), equal, conditions)
 
 
-def _side(node: Node, over_conditions: bool) -> _Gathered:
+def _side(node: Node, over_conditions: bool) -> _JoinParts:
     """An input of a join: the gathered parts if it is a join, or itself."""
     below, conditions = bare(node), list[Expression]()
     while over_conditions and isinstance(below, Filter):
         conditions.append(below.condition)
         below = bare(below.input)
     if not isinstance(below, Join) or not below.keys:
-        return _Gathered((node,))
+        return _JoinParts((node,))
     found = _gathered(below, over_conditions)
     return replace(found, conditions=(*found.conditions, *reversed(conditions)))
 

@@ -74,7 +74,7 @@ class WindowIndex(Protocol):
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _ColumnIndex:
     index: WindowIndex
     column: str
     side: int
@@ -116,7 +116,7 @@ class SlidingWindow:
         self._slots: list[SubWindow | None] = [None] * slots
         self._number = self._next_row = 0
         self._buffer: list[pa.Table] = []
-        self._indexes: list[_Kept] = []
+        self._indexes: list[_ColumnIndex] = []
         self._listed = [name for name in schema.names if name not in self.storage]
 
     def _check_storage(self) -> None:
@@ -188,7 +188,7 @@ class SlidingWindow:
         self.schema.field(column)
         index.refuse(column, self.storage.get(column))
         self._take_side(index, side)
-        kept = _Kept(index, column, side)
+        kept = _ColumnIndex(index, column, side)
         with self.slides.slide():
             self._fill(kept)
             self._indexes.append(kept)
@@ -209,7 +209,7 @@ class SlidingWindow:
                 index.clear(kept.side)
                 del index.taken[kept.side]
 
-    def _fill(self, kept: _Kept) -> None:
+    def _fill(self, kept: _ColumnIndex) -> None:
         kept.index.clear(kept.side)
         for sub_window in self.sub_windows():
             kept.index.attach(sub_window, kept.column, kept.side)

@@ -46,7 +46,7 @@ class Keys(Protocol):
     def decode(self, keys: Ints) -> pa.Array: ...
 
 
-class _Ordered(ABC):
+class _OrderedValues(ABC):
     ordered = True
 
     def __init__(self, type: pa.DataType) -> None:
@@ -60,7 +60,7 @@ class _Ordered(ABC):
     def encode(self, column: pa.Array) -> Ints: ...
 
 
-class WholeKeys(_Ordered):
+class WholeKeys(_OrderedValues):
     """The value itself; the fast path.
 
     >>> WholeKeys(pa.date32()).encode(pa.array([3, -1], pa.date32())).tolist()
@@ -87,7 +87,7 @@ class WholeKeys(_Ordered):
         return pa.array(keys).cast(_storage(self.type)).view(self.type)
 
 
-class FloatKeys(_Ordered):
+class FloatKeys(_OrderedValues):
     """Bits in the order of the numbers: the bits of negative numbers descend, and are inverted.
 
     >>> keys = FloatKeys(pa.float64())
@@ -116,7 +116,7 @@ class FloatKeys(_Ordered):
         return np.iinfo(self._whole).max
 
 
-class DecimalKeys(_Ordered):
+class DecimalKeys(_OrderedValues):
     """The unscaled value: 12.50 is 1250.
 
     >>> from decimal import Decimal

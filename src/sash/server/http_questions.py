@@ -40,7 +40,7 @@ Finish = Callable[[str, pa.Table], T]
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _RunningQuestion:
     id: str
     text: str
     cancellation: Cancellation = field(default_factory=Cancellation)
@@ -59,7 +59,7 @@ class HttpQuestions:
         self._settings = settings
         self._pool = ThreadPoolExecutor(settings.max_questions, thread_name_prefix="sash-question")
         self._lock = threading.Lock()
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, _RunningQuestion] = {}
         self._is_closed = False
 
     async def ask(self, question: Question, finish: Finish[T], is_gone: Callable[[], Awaitable[bool]]) -> T:
@@ -103,8 +103,8 @@ class HttpQuestions:
             each.cancellation.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _enter(self, question: Question) -> _Asked:
-        asked = _Asked(question.id or uuid.uuid4().hex, question.text)
+    def _enter(self, question: Question) -> _RunningQuestion:
+        asked = _RunningQuestion(question.id or uuid.uuid4().hex, question.text)
         with self._lock:
             if self._is_closed:
                 raise ProblemError(UNAVAILABLE, "the server stops")
@@ -116,7 +116,7 @@ class HttpQuestions:
             self._asked[asked.id] = asked
         return asked
 
-    def _work(self, asked: _Asked, question: Question, seconds: float, finish: Finish[T]) -> T:
+    def _work(self, asked: _RunningQuestion, question: Question, seconds: float, finish: Finish[T]) -> T:
         most = self._settings.max_rows
         rows = most if question.max_rows is None else min(question.max_rows, most)
         try:

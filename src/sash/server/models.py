@@ -17,13 +17,13 @@ Moment = Annotated[
 ]
 
 
-class _Taken(BaseModel):
+class _Request(BaseModel):
     """Refuses unknown fields instead of ignoring them."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class NewQuery(_Taken):
+class NewQuery(_Request):
     """A query to register."""
 
     name: Annotated[
@@ -45,7 +45,7 @@ class NewQuery(_Taken):
     replace: Annotated[bool, Field(description="Take the place of the query of this name, if there is one.")] = False
 
 
-class Question(_Taken):
+class Question(_Request):
     """A one-time question."""
 
     text: Annotated[str, Field(description="A SELECT whose window has no SLIDE.", examples=[_ONCE])]
@@ -68,7 +68,7 @@ class Question(_Taken):
     ] = None
 
 
-class ExplainRequest(_Taken):
+class ExplainRequest(_Request):
     """What to explain."""
 
     text: Annotated[str, Field(description="A SELECT, or REGISTER QUERY .. AS SELECT ..", examples=[_TOTALS])]

@@ -50,7 +50,7 @@ _FOUND = pa.schema([("part", pa.int32()), ("failure", pa.string()), ("columns", 
 def write_panes(rows: DataFrame, program: PassProgram, place: Path) -> None:
     """Write the result of the pass of one pane table, as files by pane."""
     (table,) = program.tables
-    storing = _Storing(program, table)
+    storing = _StoringTask(program, table)
     stored = rows.where(f"_pane > {UNPARSABLE_PANE}L").mapInArrow(storing, spark_schema(storing.schema))
     # As few files of a good size as possible: otherwise each task would write one for each pane.
     stored = stored.hint("rebalance", col(PANE)).sortWithinPartitions(PANE)
@@ -58,7 +58,7 @@ def write_panes(rows: DataFrame, program: PassProgram, place: Path) -> None:
 
 
 @dataclass(frozen=True)
-class _Storing:
+class _StoringTask:
     """On an executor: from the rows of Spark's aggregation to stored rows."""
 
     program: PassProgram
@@ -159,7 +159,9 @@ def ask_panes(spark: SparkSession, inquiry: Inquiry, paths: Sequence[Path], rows
         frame = session.read.schema(spark_schema(inquiry.schema)).parquet(*found)
         tasks = max(session.sparkContext.defaultParallelism, math.ceil(rows / ROWS_OF_TASK))
         frames = [
-            _divided(frame, by, tasks).mapInArrow(_Reading(inquiry.only(numbers), numbers), from_arrow_schema(_FOUND))
+            _divided(frame, by, tasks).mapInArrow(
+                _ReadingTask(inquiry.only(numbers), numbers), from_arrow_schema(_FOUND)
+            )
             for by, numbers in inquiry.divisions().items()
         ]
         table = reduce(DataFrame.unionAll, frames).toArrow()
@@ -174,7 +176,7 @@ def _divided(frame: DataFrame, by: Sequence[int], tasks: int) -> DataFrame:
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _ReadingTask:
     """On an executor: from the rows of a task to the columns of parts."""
 
     inquiry: Inquiry

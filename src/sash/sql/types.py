@@ -52,6 +52,10 @@ _BY_SQLGLOT: dict[exp.DType, pa.DataType] = {
 KNOWN = ", ".join([*(name for name, _ in _NAMES[:12]), "DECIMAL(p,s)"])
 
 
+def is_interval(type: pa.DataType) -> bool:
+    return type in (DAY_TIME_INTERVAL, YEAR_MONTH_INTERVAL)
+
+
 def spark_name(type: pa.DataType) -> str:
     """An Arrow type in Spark's DDL; ValueError for a type that Spark does not have.
 

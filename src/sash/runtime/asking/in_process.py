@@ -45,7 +45,7 @@ def answer_folded(
 ) -> tuple[pa.Table, Micros]:
     """The answer, and its time."""
     (finisher,) = query.finishers
-    folding = _Folding(finisher, kept.stream.schema)
+    folding = _GroupFolds(finisher, kept.stream.schema)
     as_of = folding.count(kept, index) if index is not None else None
     if as_of is None:
         as_of = kept.fold(query.windows[0].reach, folding)
@@ -57,7 +57,7 @@ def answer_folded(
         raise QueryFailedError(str(error)) from error
 
 
-class _Folding:
+class _GroupFolds:
     """The groups of each pane table that the question would read."""
 
     def __init__(self, finisher: Finisher, schema: pa.Schema) -> None:

@@ -54,7 +54,7 @@ class JoinAnswer:
 
 
 @dataclass
-class _Asked:
+class _RunningQuery:
     """One query while it runs."""
 
     name: str
@@ -81,7 +81,7 @@ class JoinGroup:
     ) -> None:
         self.layout = layout or JoinLayout(list(founders.values()), load)
         self.cut = self.layout.cut
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, _RunningQuery] = {}
         self._synopses = self.layout.synopses()
         # The end of the youngest closed pane; None before the first results.
         self._now: Micros | None = None
@@ -117,7 +117,7 @@ class JoinGroup:
         place = self.layout.place_of(query)
         if place is None:
             raise ValueError(f"the group does not keep what query '{name}' needs")
-        each = self._asked[name] = _Asked(name, query, place, Finisher(query.query))
+        each = self._asked[name] = _RunningQuery(name, query, place, Finisher(query.query))
         if self._now is not None:
             self._schedule(each, self._now + self.cut.length)
 
@@ -243,7 +243,7 @@ class JoinGroup:
         if end == self._next_results():
             self._looked_at = max((self._scheduler.deadline_of(name) for name in self._asked), default=end)
 
-    def _schedule(self, each: _Asked, first: Micros) -> None:
+    def _schedule(self, each: _RunningQuery, first: Micros) -> None:
         job = self._job(each)
         self._scheduler.add(
             each.name,
@@ -260,7 +260,7 @@ class JoinGroup:
         """The cost of these queries per microsecond under a policy, by the analytic model."""
         return predicted_cost([self._job(each) for each in list(self._asked.values())], policy)
 
-    def _job(self, each: _Asked) -> PredictedQuery:
+    def _job(self, each: _RunningQuery) -> PredictedQuery:
         place, load = each.place, self.layout.load
         post = post_cost([each.query.query], Load(self.cut.length, load.groups))
         access = read_cost(place.part, place.pair, load)
@@ -290,7 +290,7 @@ class JoinGroup:
                 for pair, view in synopsis.views(needs):
                     yield from self._of_view([each for each in readers if each.place.pair == pair], view, end)
 
-    def _of_view(self, readers: list[_Asked], view: WindowView, end: Micros) -> Iterator[JoinAnswer]:
+    def _of_view(self, readers: list[_RunningQuery], view: WindowView, end: Micros) -> Iterator[JoinAnswer]:
         """The answers of the queries that read a view."""
         found: SharedGroups = {}
         for each in readers:

@@ -118,7 +118,7 @@ def is_compressed(path: str | Path) -> bool:
         return file.read(2) == _GZIP
 
 
-class _Unzipped(gzip.GzipFile):
+class _GrowingGzipFile(gzip.GzipFile):
     """Reads a compressed file that ends too early as one that is still being written."""
 
     def read(self, size: int | None = -1) -> bytes:
@@ -135,7 +135,7 @@ class _Unzipped(gzip.GzipFile):
 
 
 def _opened(path: Path) -> gzip.GzipFile | BufferedReader:
-    return _Unzipped(path) if is_compressed(path) else open(path, "rb")
+    return _GrowingGzipFile(path) if is_compressed(path) else open(path, "rb")
 
 
 def words(data: Bytes, places: Int64s, big: bool | NDArray[np.bool_]) -> NDArray[np.uint32]:

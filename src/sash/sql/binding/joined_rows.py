@@ -29,11 +29,10 @@ from sash.plan.outputs import Stamped
 from sash.sql.binding.finite import deciding_extremes
 from sash.sql.binding.sources import OVER, ChangeScope, PlanSource, TableSource, WindowSource
 from sash.sql.expressions.answer_terms import Translator
-from sash.sql.expressions.coercion import is_interval
 from sash.sql.expressions.operators import joined
 from sash.sql.expressions.scope import Scope
 from sash.sql.expressions.terms import Term, cast_to, column_of, render, sources_in
-from sash.sql.types import spark_name
+from sash.sql.types import is_interval, spark_name
 
 # Functions whose arguments Spark must not compute in advance: 1 / x behind CASE WHEN x <> 0.
 _CONDITIONAL = ("case", "if", "coalesce", "nvl", "ifnull")

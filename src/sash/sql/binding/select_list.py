@@ -17,14 +17,13 @@ from sash.core.errors import CqlError, Span
 from sash.sql.binding.grouping import Grouping, grouping_of, grouping_sets
 from sash.sql.binding.shape import word_in
 from sash.sql.expressions.aggregates import ESTIMATES, ItemCall, is_item_call, type_item_call
-from sash.sql.expressions.coercion import is_interval
 from sash.sql.expressions.operators import require_boolean
 from sash.sql.expressions.scope import WINDOW_FUNCTIONS, Scope, check_qualifier
 from sash.sql.expressions.terms import Term, column_of, render, shown
 from sash.sql.expressions.typer import type_expression
 from sash.sql.reading.places import bounds_at, span_of, word_of
 from sash.sql.reading.statements import Select
-from sash.sql.types import spark_name
+from sash.sql.types import is_interval, spark_name
 
 # TOP and its like: the clauses that belong into a SELECT around it, and their names there.
 _REFUSED = {

@@ -23,11 +23,11 @@ from sash.panes.aggregates import AGGREGATES
 from sash.plan.expressions import RowExpression
 from sash.plan.nodes import Parameter
 from sash.sql.expressions import constants
-from sash.sql.expressions.coercion import is_interval, is_number
+from sash.sql.expressions.coercion import is_number
 from sash.sql.expressions.scope import Scope, Typer
 from sash.sql.expressions.terms import Term, cast_to, render, row_expression, shown
 from sash.sql.reading.places import span_of, word_of
-from sash.sql.types import spark_name
+from sash.sql.types import is_interval, spark_name
 
 SYNONYMS = {
     "mean": "avg",

@@ -16,12 +16,12 @@ import pyarrow.types as pt
 
 from sash.expr import regular_expressions, time_formats
 from sash.plan.expressions import Call, Expression, Field, Literal
-from sash.sql.expressions.coercion import common_type, is_interval
+from sash.sql.expressions.coercion import common_type
 from sash.sql.expressions.constants import recast
 from sash.sql.expressions.functions import DATE_PARTS, FUNCTIONS, KINDS
 from sash.sql.expressions.scope import Scope
 from sash.sql.expressions.terms import SYMBOLS, Term, column_of, extent_of, render
-from sash.sql.types import spark_name
+from sash.sql.types import is_interval, spark_name
 
 _SAME_NAME = """
     bit_and bit_or bit_xor bit_not shiftleft shiftright shiftrightunsigned rlike regexp_extract regexp_replace
@@ -76,12 +76,12 @@ _PATTERNS: dict[str, Callable[..., object]] = {
 }
 
 
-class _Named(Protocol):
+class _HasName(Protocol):
     @property
     def name(self) -> str: ...
 
 
-CallNode = TypeVar("CallNode", bound=_Named)
+CallNode = TypeVar("CallNode", bound=_HasName)
 
 
 class Translator:

@@ -12,12 +12,11 @@ from sash.panes.partials import PARTIAL_KINDS
 from sash.sql.expressions import aggregates
 from sash.sql.expressions.aggregates import ITEM_FUNCTIONS
 from sash.sql.expressions.answer_terms import EVALUATED_BY
-from sash.sql.expressions.coercion import is_interval
 from sash.sql.expressions.functions import CASTS, FUNCTIONS, REFUSED, MisfitError, absence, type_call
 from sash.sql.expressions.scope import WINDOW_FUNCTIONS, Scope, Typer, type_window_function
 from sash.sql.expressions.terms import Term
 from sash.sql.reading.places import word_of
-from sash.sql.types import spark_name
+from sash.sql.types import is_interval, spark_name
 
 _LATER = """
     collect_list collect_set array_agg listagg

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sash.sql.expressions.terms import Term
-from sash.sql.types import DAY_TIME_INTERVAL, TIMESTAMP, YEAR_MONTH_INTERVAL
+from sash.sql.types import TIMESTAMP
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _INTEGER_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}
@@ -26,10 +26,6 @@ def is_number(type: pa.DataType) -> bool:
 
 def is_integer(type: pa.DataType) -> bool:
     return type in _INTEGERS
-
-
-def is_interval(type: pa.DataType) -> bool:
-    return type in (DAY_TIME_INTERVAL, YEAR_MONTH_INTERVAL)
 
 
 def is_moment(type: pa.DataType) -> bool:

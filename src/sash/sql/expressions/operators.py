@@ -21,13 +21,12 @@ from sash.sql.expressions.coercion import (
     common_type,
     common_type_of,
     is_integer,
-    is_interval,
     is_moment,
 )
 from sash.sql.expressions.scope import Scope, Typer
 from sash.sql.expressions.terms import SYMBOLS, Term, extent_of, render, shown
 from sash.sql.reading.places import span_of, word_of
-from sash.sql.types import DAY_TIME_INTERVAL, TIMESTAMP, spark_name
+from sash.sql.types import DAY_TIME_INTERVAL, TIMESTAMP, is_interval, spark_name
 
 BOOLEAN = pa.bool_()
 COMPARISONS: dict[type[exp.Expr], str] = {

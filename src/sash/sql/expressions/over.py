@@ -15,11 +15,11 @@ from sqlglot import exp
 from sash.core.errors import Span
 from sash.panes.aggregates import AGGREGATES
 from sash.sql.expressions import constants
-from sash.sql.expressions.coercion import common_type, is_interval
+from sash.sql.expressions.coercion import common_type
 from sash.sql.expressions.scope import Scope, Typer
 from sash.sql.expressions.terms import OverShape, Term, cast_to
 from sash.sql.reading.places import span_of, word_of
-from sash.sql.types import spark_name
+from sash.sql.types import is_interval, spark_name
 
 _RANKS = {
     **dict.fromkeys(("row_number", "rank", "dense_rank", "ntile"), pa.int32()),

@@ -15,14 +15,14 @@ from sqlglot import exp
 
 from sash.sql.expressions import aggregates, constants, operators
 from sash.sql.expressions.calls import type_call_node
-from sash.sql.expressions.coercion import castable, common_type_of, is_interval, is_moment
+from sash.sql.expressions.coercion import castable, common_type_of, is_moment
 from sash.sql.expressions.functions import DATE_PARTS
 from sash.sql.expressions.operators import BOOLEAN, compare, require_boolean
 from sash.sql.expressions.over import over
 from sash.sql.expressions.scope import Scope, Typer, column
 from sash.sql.expressions.terms import Term, extent_of
 from sash.sql.reading.places import span_of, word_of
-from sash.sql.types import arrow_type, spark_name
+from sash.sql.types import arrow_type, is_interval, spark_name
 
 
 def cast(node: exp.Expr, scope: Scope, typed: Typer) -> Term:

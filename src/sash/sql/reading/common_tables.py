@@ -39,11 +39,11 @@ def inline_common_tables(tree: exp.Expr, text: str) -> bool:
     """Put the queries of WITH in the places of their names; False if there is no WITH."""
     if tree.find(exp.With) is None:
         return False
-    _Inlining(text).resolve(tree, {})
+    _Inliner(text).resolve(tree, {})
     return True
 
 
-class _Inlining:
+class _Inliner:
     def __init__(self, text: str) -> None:
         self._text = text
 

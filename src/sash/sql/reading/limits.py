@@ -92,7 +92,7 @@ def check_tokens(tokens: Sequence[Token], text: str, limits: Limits) -> None:
     """Check tokens before the parser."""
     if len(tokens) > limits.tokens:
         raise _crowded(text, tokens[limits.tokens].start, limits)
-    open_here = _Open()
+    open_here = _Nesting()
     for token in tokens:
         if len(token.text) > LONGEST_WORD and token.token_type != TokenType.STRING:
             reason = f"a word of {len(token.text):,} characters; the longest that is read has {LONGEST_WORD:,}"
@@ -115,7 +115,7 @@ def check_statement(tokens: Sequence[Token], text: str) -> None:
         raise CqlError(reason, text, token_span(tokens[0]))
 
 
-class _Open:
+class _Nesting:
     """What is open at a token: parentheses, each with its values so far if it is an IN list; CASE; prefixes."""
 
     def __init__(self) -> None:

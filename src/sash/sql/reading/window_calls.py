@@ -211,11 +211,11 @@ def rewrite_window_calls(tree: exp.Expr, tokens: Sequence[Token], text: str) -> 
         return
     edits: list[TextEdit] = []
     for select in list(tree.find_all(exp.Select)):
-        edits += _Rewriting(select, tokens, text).edits
+        edits += _SelectRewriter(select, tokens, text).edits
     places.set_edits(tree, tuple(edits))
 
 
-class _Rewriting:
+class _SelectRewriter:
     """One SELECT. `edits` are what became of its text."""
 
     def __init__(self, select: exp.Select, tokens: Sequence[Token], text: str) -> None:
