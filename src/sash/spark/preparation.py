@@ -75,8 +75,6 @@ _TIME = "_looked_up_at"
 
 def looked_up(batch: DataFrame, stream: Stream, versions: Mapping[Lookup, RowVersions]) -> DataFrame:
     """The batch with more columns, the same rows in the same order."""
-    if not versions:
-        return batch
     frame = batch.withColumn(_TIME, expr(event_micros(stream)))
     for lookup, rows in versions.items():
         frame = _joined(frame, lookup, rows)

@@ -245,13 +245,16 @@ class StreamPlans:
 
     def scan_ahead(self, version: int, rows: DataFrame, epoch: int, last: int | None) -> ScannedTuples | None:
         """Scan before the number of rows is known, if they seem few: by the last micro-batch, and by their files."""
-        if not self._placement.is_near(1 if last is None else last) or not seems_small(rows, unknown=last is not None):
+        plans = self.at(version)
+        if not plans or not self._placement.is_near(1 if last is None else last):
             return None
-        return self._plans.scan(self.at(version), self._stream, rows, epoch)
+        return (
+            self._plans.scan(plans, self._stream, rows, epoch) if seems_small(rows, unknown=last is not None) else None
+        )
 
     def with_tuples(self, plans: Sequence[PlanRuntime], batch: Batch) -> Batch:
         """The micro-batch with the tuples of all plans, which one job has read, if they are processed here."""
-        if batch.tuples:
+        if batch.tuples or not plans:
             return batch
         if self.are_far(batch.number):
             return replace(batch, is_far=True)

@@ -92,9 +92,10 @@ class Passes:
 
     def looked_up(self, rows: DataFrame, lookups: Iterable[Lookup]) -> DataFrame:
         """The rows, joined with the tables that queries look them up in."""
-        if self._tables is None:
+        wanted = dict.fromkeys(lookups)
+        if self._tables is None or not wanted:
             return rows
-        return looked_up(rows, self._source.stream, self._tables.all_versions(dict.fromkeys(lookups)))
+        return looked_up(rows, self._source.stream, self._tables.all_versions(wanted))
 
     def _looked_up(self, rows: DataFrame) -> DataFrame:
         return self.looked_up(rows, self._pane_queries.lookups)
