@@ -94,8 +94,11 @@ def opened(scratch: Path, way: str, reader: Sums) -> PlanRuntime:
     """The plan of the query as a session opens it, by what is known before the first tuple."""
     catalog = Catalog()
     catalog.add_stream(Stream("events", SCHEMA, "ts"))
-    chosen = choose(plan_changes(bind(as_select(QUERY), catalog)), Statistics())
-    query = ContinuousQuery(plan=chosen.plan, execution=chosen.strategy, name="q", text=QUERY, state="q-1")
+    written = plan_changes(bind(as_select(QUERY), catalog))
+    chosen = choose(written, Statistics())
+    query = ContinuousQuery(
+        plan=chosen.plan, written=written, execution=chosen.strategy, name="q", text=QUERY, state="q-1"
+    )
     shared: Any = SimpleNamespace(
         spark=SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2)),
         settings=SessionSettings(replace_plans=WAYS[way]),

@@ -6,7 +6,7 @@ micro-batch that is replayed after a crash sees the queries that it saw before.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -226,8 +226,8 @@ class RegisteredQuery:
     the plan is evaluated at the multiples of SLIDE alone. `state` is the directory of its plan's state
     (runtime/continuous/plans.py). `aggregates` are the aggregates of the program that it calls. `counters`: COUNT_MIN
     reads counters of values; in earlier versions of Sash it read the counts of all values, and such queries still do.
-    `comment` is the user's. `keep` is for how long its results are stored for questions, `kept` in which form; None:
-    not at all.
+    `comment` is the user's. `keep` is for how long its results are stored for questions, `kept_form` in which form;
+    None: not at all.
     `replaced_since` is the serial of the first query in a chain of replacements that ends here; 0: there is none.
     `paused`: the query gives no answers, and what it reads stays stored.
     """
@@ -250,13 +250,13 @@ class RegisteredQuery:
     counters: bool = True
     comment: str = ""
     keep: Micros | None = None
-    kept: KeptForm = KeptForm.ANSWERS
+    kept_form: KeptForm = KeptForm.ANSWERS
     replaced_since: int = 0
     paused: bool = False
 
     def asked_schema(self, schema: pa.Schema) -> pa.Schema:
         """The columns that questions find, of a query whose answers have these."""
-        return schema if self.keep is None else with_instants(schema, *self.kept.times)
+        return schema if self.keep is None else with_instants(schema, *self.kept_form.times)
 
     @property
     def first_serial(self) -> int:
@@ -290,7 +290,7 @@ class QueryResult(RelationColumns):
         return self.query.name
 
     @property
-    def is_kept(self) -> bool:
+    def can_have_indexes(self) -> bool:
         return self.pattern is not None
 
 
@@ -321,6 +321,11 @@ class Catalog:
     @property
     def queries(self) -> list[RegisteredQuery]:
         return list(self._queries.values())
+
+    def still_has(self, relations: Iterable[Stream | Table]) -> bool:
+        """Whether the streams and tables that a text was bound to are still those of their names."""
+        places = ((each, each.name.lower()) for each in relations)
+        return all(self._streams.get(name) is each or self._tables.get(name) is each for each, name in places)
 
     def has(self, kind: str, name: str) -> bool:
         """Whether there is a query, stream, table or archive of a name."""

@@ -132,7 +132,7 @@ def test_a_session_takes_back_what_has_left(
     with SparklessSession(clock=ManualClock(), isolation=isolation) as session:
         session.declare(stream(keep=8 * SECOND))
         session.push("s", rows_of(range(9)))
-        kept = session.streams["s"].kept
+        kept = session.streams["s"].stored_window
         assert kept is not None
 
         def slide() -> None:

@@ -31,7 +31,7 @@ COLUMNS = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 
 
 def kept_result(keep: int, form: KeptForm = KeptForm.ANSWERS, most: int = 10**6) -> KeptResult:
-    return KeptResult(RegisteredQuery("q", "", "s", serial=1, keep=keep, kept=form), most)
+    return KeptResult(RegisteredQuery("q", "", "s", serial=1, keep=keep, kept_form=form), most)
 
 
 def an_answer(as_of: int, rows: Sequence[Row], number: int | None = None) -> Answer:

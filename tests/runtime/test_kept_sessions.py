@@ -38,7 +38,7 @@ def session() -> Iterator[SparklessSession]:
 
 
 def kept_rows(session: SparklessSession, name: str) -> Counter[tuple[Any, ...]]:
-    kept = session.queries[name].outward.kept
+    kept = session.queries[name].outward.kept_result
     assert kept is not None
     return Counter(tuple(row.values()) for row in kept.rows().rows.to_pylist())
 
@@ -137,7 +137,7 @@ def test_registered_otherwise_it_is_another_query(tmp_path: Path) -> None:
             if refused is None:
                 session.register(TOTALS, name="q", keep=keep)
                 registered = session.catalog.query("q")
-                assert (registered.keep, registered.kept) == (9 * SECOND, KeptForm.ANSWERS)
+                assert (registered.keep, registered.kept_form) == (9 * SECOND, KeptForm.ANSWERS)
             else:
                 with pytest.raises(CatalogError, match=refused):
                     session.register(TOTALS, name="q", keep=keep)
@@ -168,7 +168,7 @@ def test_too_many_rows_are_told_to_who_asks(caplog: pytest.LogCaptureFixture) ->
         session.register(TOTALS, name="q", keep="1 min")
         for step in range(8):
             session.push("s", story(step))
-        kept = session.queries["q"].outward.kept
+        kept = session.queries["q"].outward.kept_result
         assert kept is not None and session.queries["q"].error is None
         with pytest.raises(SashError, match=r"KEEP stored 2\d rows of its results, and max_rows is 20"):
             kept.rows()

@@ -57,7 +57,8 @@ class Life:
     told: Told = field(default_factory=dict)
 
     def query(self, serial: int) -> NestedJoinQuery:
-        return NestedJoinQuery(plan=with_lengths(PLAN, self.lengths), serial=serial)
+        plan = with_lengths(PLAN, self.lengths)
+        return NestedJoinQuery(plan=plan, written=plan, serial=serial)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -89,10 +90,10 @@ def alone(life: Life, directory: Path) -> PlanRuntime:
 
 def opened(members: dict[int, Life], directory: Path) -> NestedJoinRuntime:
     """As another process would."""
-    first = next(iter(members.values()))
-    plan = with_lengths(PLAN, first.lengths)
-    parts = parts_of(plan, directory)
-    runtime = NestedJoinRuntime(plan, parts, lambda plan: bucketed(plan, directory), first.lengths)
+    serial, first = next(iter(members.items()))
+    founder = first.query(serial)
+    places: Any = SimpleNamespace(bucketed=lambda plan, state, execution: bucketed(plan, directory))
+    runtime = NestedJoinRuntime(founder, parts_of(founder.plan, directory), places)
     for serial, life in members.items():
         runtime.join_as(life.query(serial), Reader(life.told))
     runtime.load()

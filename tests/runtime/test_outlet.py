@@ -431,7 +431,7 @@ def _handle(line: Outlet, heard: Callable[[Answer], None] = _nothing) -> Any:
     """A query that writes to one sink."""
     memory = SimpleNamespace(add=_nothing)
     return SimpleNamespace(
-        outlets=[line], tell=heard, subscribers=[heard], memory=memory, kept=None, answers=[], answered=0
+        outlets=[line], tell=heard, subscribers=[heard], memory=memory, kept_result=None, answers=[], answered=0
     )
 
 

@@ -53,7 +53,9 @@ class Reader:
         self._told = told
         self.outward, self.outlets, self.subscribers = self, list[Any](), [self.tell]
         self.memory, self.answers, self.answered = SimpleNamespace(add=lambda told: None), list[Any](), 0
-        self.kept = KeptResult(RegisteredQuery("q", "", "S", serial=1, keep=9, kept=KeptForm.RELATION), 1_000)
+        self.kept_result = KeptResult(
+            RegisteredQuery("q", "", "S", serial=1, keep=9, kept_form=KeptForm.RELATION), 1_000
+        )
 
     @property
     def lifetime(self) -> int | None:
@@ -120,7 +122,7 @@ def run(
             frame: Any = rows
             runtime.take(Batch(name, frame, len(mine), epoch, seen, int(times.max()), {runtime.leaves: mine}))
     if stored is not None:
-        stored += sorted(reader.kept.rows(runtime.now).rows.to_pylist(), key=repr)
+        stored += sorted(reader.kept_result.rows(runtime.now).rows.to_pylist(), key=repr)
     return runtime
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from sash.runtime.answers.answer import Answer
 from sash.runtime.commands.declare import checked
 from sash.runtime.compiler import as_select, compile_panes
 from sash.runtime.periodic.onetime import look_up, stamped
-from sash.runtime.route import question_of
+from sash.runtime.route import decide_registered, question_of
 from sash.sql import bind
 from tests.runtime.test_session import create, seconds, write
 from tests.support.feed import Feed, answers_of, compiled
@@ -102,17 +103,22 @@ BY_REGISTRATION = {
 }
 
 
+def asked(text: str) -> object:
+    known = two_streams()
+    return question_of(as_select(text), known, partial(decide_registered, catalog=known))
+
+
 @pytest.mark.parametrize(("text", "what"), BY_REGISTRATION.items())
 def test_a_question_that_only_a_continuous_query_answers_names_the_way(text: str, what: str) -> None:
     with pytest.raises(NotSupportedError, match=r"REGISTER QUERY \.\. AS this SELECT") as refused:
-        question_of(as_select(text), two_streams())
+        asked(text)
     assert what in refused.value.what and (refused.value.line, str(refused.value).count("REGISTER")) == (1, 1)
 
 
 @pytest.mark.parametrize("text", ["DISTINCT nothing FROM s [NOW]", "DISTINCT k FROM s [NOW] ORDER BY k"])
 def test_what_cannot_be_registered_either_is_not_sent_there(text: str) -> None:
     with pytest.raises(SashError) as refused:
-        question_of(as_select(f"SELECT {text}"), two_streams())
+        asked(f"SELECT {text}")
     assert "REGISTER" not in str(refused.value)
 
 

@@ -117,7 +117,7 @@ class Answers(Reader):
 
     def __init__(self, told: Told, plan: Node) -> None:
         super().__init__(told)
-        self._sampler, self.kept = Sampler(plan), None
+        self._sampler, self.kept_result = Sampler(plan), None
 
     def take(self, changes: Changes, instants: EpochInstants) -> list[Any]:
         if instants.low is None:
@@ -139,7 +139,7 @@ def opened(directory: Path, told: Told, workload: Workload = CHANGES, wanted: bo
     state.mkdir(parents=True, exist_ok=True)
     places: Any = Directories(state, wanted)
     plan = workload.plan
-    replanner = Replanner(ContinuousQuery(plan=plan, name="q", text=workload.text), places)
+    replanner = Replanner(ContinuousQuery(plan=plan, written=workload.written, name="q", text=workload.text), places)
     parts = PlanParts(STREAMS, places.bucketed(plan, "", "upa"), state, EpochLog(directory / "log"))
     runtime = PlanRuntime(plan, parts, replanner)
     runtime.join(1, Reader(told) if sampling_of(plan) is None else Answers(told, plan))

@@ -6,6 +6,7 @@ Who answers a question is decided once, too: from the question, its stream and t
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -15,7 +16,7 @@ from sash.core.time import SECOND
 from sash.plan.continuous import AUTO, NT, UPA
 from sash.runtime.compiler import as_select, compile_panes
 from sash.runtime.records.catalog_history import CatalogHistory, query_change
-from sash.runtime.route import RouteDecision, RowsBehind, question_of, route, route_plan, rows_behind
+from sash.runtime.route import RouteDecision, RowsBehind, decide_registered, question_of, route, route_plan, rows_behind
 from sash.sql import bind
 from tests.runtime.test_join_group import catalog, plan_of
 from tests.support.streams import stream
@@ -69,8 +70,9 @@ def test_a_query_that_no_runtime_answers_is_refused_at_its_word() -> None:
     with pytest.raises(CqlError, match="MEDIAN") as refused:
         registered("SELECT MEDIAN(a) FROM s [RANGE 4 sec]")
     assert (refused.value.line, refused.value.column) == (1, 8)
+    known = catalog()
     with pytest.raises(CqlError, match="KEEP 4 sec would make it possible"):
-        question_of(as_select("SELECT a FROM s [RANGE 4 sec]"), catalog())
+        question_of(as_select("SELECT a FROM s [RANGE 4 sec]"), known, partial(decide_registered, catalog=known))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from sash.core.window import TimeWindow
 from sash.plan.outputs import ISTREAM, Deltas, Sampled
 from sash.runtime.continuous.plan_reader import Sampler
 from sash.runtime.explaining.explain_continuous import explain_plan
+from sash.runtime.explaining.explanation import Explanation
 from tests.support.plans import window
 
 RELATION = Sampled(window("S", TimeWindow(20)), 10)
@@ -65,7 +66,7 @@ def test_a_query_goes_on_from_the_rows_that_stand() -> None:
 
 
 def test_explain_says_when_it_answers() -> None:
-    shown = explain_plan(Sampled(window("S", TimeWindow(20)), 10_000_000))
+    shown = Explanation(explain_plan(Sampled(window("S", TimeWindow(20)), 10_000_000))).splitlines()
     assert shown[0] == "Continuous, answered at the multiples of 10 sec" and shown[2] == "  Every 10 sec  -> WK"
 
 

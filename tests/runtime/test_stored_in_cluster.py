@@ -117,8 +117,8 @@ def test_a_time_inside_of_a_sub_window(spark: Any, tmp_path: Path) -> None:
             declare(session, name, tmp_path / data, clauses)
         session.run()
         for running in session.streams.values():
-            assert running.kept is not None
-            running.kept.has_ended = False
+            assert running.stored_window is not None
+            running.stored_window.has_ended = False
         # Those of which the whole is there are asked for at once: the answer says so for all of them together.
         for windows in [complete, *([window] for window in others)]:
             near, far = (
@@ -186,7 +186,7 @@ def test_no_row_comes_to_the_driver(
         ):
             assert session.query(text).num_rows in (1, 4)
         assert collected and max(collected) <= 24
-        kept = session.streams["s"].kept
+        kept = session.streams["s"].stored_window
         assert kept is not None and kept.count(kept.read(None).rows) == 100  # type: ignore[union-attr]
 
 

@@ -351,8 +351,8 @@ def test_several_streams_are_asked_as_of_one_time(spark: Any, tmp_path: Path) ->
             assert told(ended) == (to_datetime(START + 20 * SECOND), True), pair
             assert rows_of(ended) == Counter((v, None) for v in range(10, 20)), pair
         for running in session.streams.values():
-            assert running.kept is not None
-            running.kept.has_ended = False
+            assert running.stored_window is not None
+            running.stored_window.has_ended = False
         for pair in pairs:
             going = session.query(text.format(*pair))
             assert told(going) == (to_datetime(START + 12 * SECOND), True), pair

@@ -60,7 +60,7 @@ def session(tmp_path: Path) -> Iterator[SparklessSession]:
 
 def known(session: SparklessSession, checkpoint: Path) -> dict[str, Any]:
     """All parts that have to agree: catalog, history, running objects, and files."""
-    catalog, kept = session.catalog, [running.kept for running in session.streams.values()]
+    catalog, kept = session.catalog, [running.stored_window for running in session.streams.values()]
     return {
         "catalog": [
             [each.name for each in some]

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from hypothesis import strategies as st
 
-from sash.catalog import Catalog, RegisteredQuery, Route, Stream
+from sash.catalog import Catalog, QueryResult, RegisteredQuery, Route, Stream
 from sash.core.errors import CqlError, SashError
 from sash.plan.continuous import EXECUTIONS, Node, streams_of
 from sash.runtime.answers.change_view import ChangeView
@@ -25,7 +25,7 @@ from sash.runtime.explaining.explain_continuous import explain_continuous
 from sash.runtime.explaining.explain_stored import explain_rows
 from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.records.catalog_history import CatalogHistory
-from sash.runtime.route import is_continuous, question_of, result_of, route_plan
+from sash.runtime.route import decide_registered, is_continuous, question_of, result_of, route_plan
 from sash.runtime.settings import Settings
 from sash.runtime.stored.stored_window import StoredWindow
 from sash.sql import (
@@ -92,7 +92,9 @@ def _declare(known: Catalog, statement: Statement) -> None:
     if isinstance(statement, CreateStream) and statement.schema is not None:
         known.add_stream(declared_stream(statement, statement.schema))
     elif isinstance(statement, CreateArchive):
-        known.add_archive(declared_archive(statement, known, partial(_plan_of, known)))
+        known.add_archive(
+            declared_archive(statement, known, partial(decide_registered, catalog=known), partial(_plan_of, known))
+        )
     elif isinstance(statement, RegisterQuery):
         streams: tuple[str, ...] = ()
         bound = bind(statement.select, known)
@@ -158,7 +160,9 @@ def _actions(statement: Statement, catalog: Catalog) -> Iterator[Callable[[], ob
         schema = statement.schema
         yield lambda: declared_stream(statement, schema)
     if isinstance(statement, CreateArchive):
-        yield lambda: declared_archive(statement, catalog, partial(_plan_of, catalog))
+        yield lambda: declared_archive(
+            statement, catalog, partial(decide_registered, catalog=catalog), partial(_plan_of, catalog)
+        )
     if isinstance(statement, CreateIndex | DropIndex):
         yield lambda: _index(statement, catalog)
 
@@ -179,13 +183,13 @@ def _bindings(select: Select, catalog: Catalog) -> Iterator[Callable[[], object]
     yield lambda: compile_panes(bind(select, catalog))
     yield bound
     yield lambda: bind_stored(select, catalog)
-    yield lambda: question_of(select, catalog)
+    yield lambda: question_of(select, catalog, partial(decide_registered, catalog=catalog))
     for execution in EXECUTIONS if is_kept_up_to_date else ():
         yield partial(unmeasured, route_plan(plan_changes(bind(select, catalog)), execution))
 
 
 def _explained_question(select: Select, catalog: Catalog) -> str:
-    question = question_of(select, catalog)
+    question = question_of(select, catalog, partial(decide_registered, catalog=catalog))
     return explain_rows(question) if isinstance(question, StoredQuestion) else ""
 
 
@@ -213,8 +217,11 @@ class _Plans:
 
     catalog: Catalog
 
-    def attach(self, query: RegisteredQuery) -> Any:
-        view = ChangeView(result_of(query, self.catalog).schema)
+    def result_of(self, query: RegisteredQuery) -> QueryResult:
+        return result_of(query, self.catalog, partial(decide_registered, catalog=self.catalog))
+
+    def rows_of(self, query: RegisteredQuery) -> Any:
+        view = ChangeView(self.result_of(query).schema)
         return SimpleNamespace(index_values=lambda index: len(view.index(index).directory), drop_index=view.release)
 
 
@@ -227,4 +234,4 @@ class _Windows(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         stream: Stream = self._catalog.stream(name)
-        return SimpleNamespace(kept=StoredWindow(stream))
+        return SimpleNamespace(stored_window=StoredWindow(stream))

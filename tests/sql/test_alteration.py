@@ -8,7 +8,7 @@ import pytest
 
 from sash.core.errors import CqlError
 from sash.core.time import SECOND
-from sash.sql import AlterQuery, PauseQuery, RegisterQuery, SelectStatement, altered, parse
+from sash.sql import AlterQuery, PauseOrResume, RegisterQuery, SelectStatement, altered, parse
 from tests.sql.examples import marked
 
 PLAIN = "SELECT k, COUNT(*) FROM s [WINDOW 1 min SLIDE 5 sec]"
@@ -117,7 +117,7 @@ def test_mistakes_have_their_places(text: str, reason: str) -> None:
 
 @pytest.mark.parametrize("text", CHANGES)
 def test_changes_are_read(text: str) -> None:
-    assert isinstance(parse(text), RegisterQuery | AlterQuery | PauseQuery)
+    assert isinstance(parse(text), RegisterQuery | AlterQuery | PauseOrResume)
 
 
 def test_statements_are_read() -> None:
@@ -131,7 +131,7 @@ def test_statements_are_read() -> None:
     assert [(each.word, each.text) for each in statement.edits] == [("WINDOW", "1 min")]
     for word in ("PAUSE", "RESUME"):
         paused = parse(f"{word.lower()} query Q")
-        assert isinstance(paused, PauseQuery) and (paused.name.text, paused.paused) == ("Q", word == "PAUSE")
+        assert isinstance(paused, PauseOrResume) and (paused.name.text, paused.paused) == ("Q", word == "PAUSE")
     register = parse(f"REGISTER OR REPLACE QUERY q AS {PLAIN} LIFETIME 1 sec")
     assert isinstance(register, RegisterQuery) and register.replace_at is not None
     assert register.select.script[register.replace_at.start : register.replace_at.end] == "OR REPLACE"

@@ -13,7 +13,7 @@ from sash.core.errors import CqlError
 from sash.plan.continuous import Node, streams_of
 from sash.runtime.commands.archive_commands import declared_archive
 from sash.runtime.compiler import as_select, compile_panes
-from sash.runtime.route import is_continuous, stored_question
+from sash.runtime.route import decide_registered, is_continuous, stored_question
 from sash.sql import (
     CreateArchive,
     CreateStream,
@@ -56,7 +56,11 @@ def test_every_example_binds(page: str, least: int) -> None:
             if isinstance(statement, Insert | Update | Delete):
                 bind_change(statement, catalog)
             if isinstance(statement, CreateArchive):
-                catalog.add_archive(declared_archive(statement, catalog, partial(plan_of, catalog)))
+                catalog.add_archive(
+                    declared_archive(
+                        statement, catalog, partial(decide_registered, catalog=catalog), partial(plan_of, catalog)
+                    )
+                )
             if isinstance(statement, RegisterQuery) and is_continuous(bind(statement.select, catalog)):
                 streams = streams_of(plan_changes(bind(statement.select, catalog)))
                 route = Route.CHANGES
@@ -68,7 +72,7 @@ def test_every_example_binds(page: str, least: int) -> None:
                 try:
                     plan_panes(bind(statement.select, catalog), periodic=periodic)
                 except CqlError:
-                    question = stored_question(statement.select, catalog)
+                    question = stored_question(statement.select, catalog, partial(decide_registered, catalog=catalog))
                     assert all(reading.stream.keep is not None for reading in question.windows.values())
                 if isinstance(statement, RegisterQuery) and statement.keep is not None:
                     stream = compile_panes(bind(statement.select, catalog)).stream

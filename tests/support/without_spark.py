@@ -145,8 +145,8 @@ class Sparkless:
         if not ends:
             return
         self.running.finish()
-        assert self.running.kept is not None
-        stored = self.running.kept.read(None)
+        assert self.running.stored_window is not None
+        stored = self.running.stored_window.read(None)
         self._world.kept = [] if stored is None else stored.rows.to_pylist()
 
     def _register(self, come: dict[str, str], go: list[str]) -> None:

@@ -17,6 +17,7 @@ from sash.cli.rehearsal import Rehearsal, declared_columns, declares_all_columns
 from sash.runtime.compiler import CompiledQuery, as_select
 from sash.runtime.explaining.explain import explain as explain_query
 from sash.runtime.explaining.explain import read_as, schedule_all, tried
+from sash.runtime.explaining.explanation import Explanation
 from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.settings import DEFAULT_POLICY, Settings
 from sash.sql import CreateStream, Statement
@@ -61,7 +62,7 @@ def _print(rehearsal: Rehearsal, settings: Settings, console: Console) -> None:
         text = rehearsal.catalog.query(query.name).text
         heading = f"{query.name}: {one_line(text, 1_000)}"
         read = read_as(as_select(text), rehearsal.catalog)
-        _print_one(heading, "\n".join([*read, explain_query(query, by_stream[query.stream])]), console)
+        _print_one(heading, Explanation([*read, *explain_query(query, by_stream[query.stream]).parts]), console)
     for name, explanation in rehearsal.explained.items():
         _print_one(name, explanation, console)
     for statement, query, decision in rehearsal.questions:

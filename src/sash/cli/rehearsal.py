@@ -16,8 +16,10 @@ from sash.runtime.commands.archive_commands import declared_archive
 from sash.runtime.commands.declare import declared_stream, is_needless
 from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
 from sash.runtime.continuous.continuous_queries import unmeasured
-from sash.runtime.explaining.explain_continuous import explain_continuous, explain_select
+from sash.runtime.explaining.explain import explain_select
+from sash.runtime.explaining.explain_continuous import explain_continuous
 from sash.runtime.explaining.explain_stored import explain_rows
+from sash.runtime.explaining.explanation import Explanation
 from sash.runtime.route import RouteDecision, SelectDecision, decide_select, question_of, route
 from sash.sql import (
     SCRIPTS,
@@ -33,7 +35,7 @@ from sash.sql import (
     DropIndex,
     Explain,
     Insert,
-    PauseQuery,
+    PauseOrResume,
     RegisterQuery,
     SelectStatement,
     SetExecution,
@@ -44,7 +46,6 @@ from sash.sql import (
     bind,
     bind_change,
     parse_script,
-    plan_changes,
 )
 
 SchemaOf = Callable[[CreateStream], pa.Schema]
@@ -97,7 +98,7 @@ _TITLES: dict[type[Statement], str] = {
     CreateArchive: "CREATE ARCHIVE {name.text}",
     AlterArchive: "ALTER ARCHIVE {name.text}",
     AlterQuery: "ALTER QUERY {name.text}",
-    PauseQuery: "{word} QUERY {name.text}",
+    PauseOrResume: "{word} QUERY {name.text}",
     SetExecution: "SET EXECUTION {strategy}",
     Describe: "DESCRIBE {name}",
 }
@@ -116,7 +117,8 @@ class Rehearsal:
     queries: dict[str, CompiledQuery] = field(default_factory=dict)
     questions: list[tuple[Statement, CompiledQuery, SelectDecision]] = field(default_factory=list)
     # Explanations of queries that panes do not answer, by what they are called.
-    explained: dict[str, str] = field(default_factory=dict)
+    explained: dict[str, Explanation] = field(default_factory=dict)
+    decisions: dict[str, RouteDecision] = field(default_factory=dict)
     execution: str = AUTO
 
     def play(self, statements: Sequence[Statement], schema_of: SchemaOf) -> None:
@@ -140,24 +142,25 @@ class Rehearsal:
                 known = self.catalog.query(name.text)
                 select = as_select(altered(as_select(known.text), edits, script))
                 self._register(RegisterQuery(known.name, select, replace_at=name.span))
-            case PauseQuery(name=name):
+            case PauseOrResume(name=name):
                 self.catalog.query(name.text)
             case Drop(kind=kind, name=name):
                 self._drop(kind, name)
             case CreateArchive():
-                self.catalog.add_archive(declared_archive(statement, self.catalog, self._plan_of))
+                self.catalog.add_archive(declared_archive(statement, self.catalog, self._decision_of, self._plan_of))
             case SelectStatement(select=select):
-                self._explain(statement, SelectDecision(question_of(select, self.catalog)))
+                self._explain(statement, SelectDecision(question_of(select, self.catalog, self._decision_of)))
             case SetExecution(strategy=strategy):
                 self.execution = strategy
             case Explain(select=select):
-                self._explain(statement, decide_select(select, self.catalog, self.execution))
+                self._explain(statement, decide_select(select, self.catalog, self._decision_of, self.execution))
 
     def _drop(self, kind: str, name: str) -> None:
         match kind:
             case "query":
                 dropped = self.catalog.drop_query(name)
                 self.queries.pop(name.lower(), None)
+                self.decisions.pop(name.lower(), None)
                 self.explained.pop(dropped.name, None)
             case "stream":
                 self.catalog.check_unread_stream(name)
@@ -171,8 +174,8 @@ class Rehearsal:
         if statement.replace_at is not None and self.catalog.has_query(statement.name):
             self._drop("query", statement.name)
         name, text, bound = statement.name, statement.select.text, bind(statement.select, self.catalog)
-        routed = route(bound, self.execution)
-        query = RegisteredQuery(name, text, "", route=routed.route, keep=statement.keep, kept=routed.kept)
+        routed = self.decisions[name.lower()] = route(bound, self.execution)
+        query = RegisteredQuery(name, text, "", route=routed.route, keep=statement.keep, kept_form=routed.kept_form)
         if routed.changes is not None:
             self.explained[name] = self._explain_continuous(routed)
             streams = streams_of(routed.changes)
@@ -184,8 +187,11 @@ class Rehearsal:
         self.catalog.add_query(replace(query, stream=stream))
         self.queries[name.lower()] = replace(compiled, serial=len(self.catalog.queries))
 
+    def _decision_of(self, query: RegisteredQuery) -> RouteDecision:
+        return self.decisions[query.name.lower()]
+
     def _plan_of(self, query: RegisteredQuery) -> Node:
-        return plan_changes(bind(as_select(query.text), self.catalog))
+        return self._decision_of(query).written
 
     def _explain(self, statement: Statement, decision: SelectDecision) -> None:
         """What panes answer is explained later, with the queries that the script registers after it."""
@@ -195,11 +201,11 @@ class Rehearsal:
             answer = None if decision.answer is None else explain_rows(decision.answer)
             self.explained[title(statement)] = self.explain_select(decision, answer)
 
-    def explain_select(self, decision: SelectDecision, answer: str | None) -> str:
+    def explain_select(self, decision: SelectDecision, answer: Explanation | None) -> Explanation:
         """`answer` explains the decision's answer."""
         return explain_select(decision, answer, self._explain_continuous)
 
-    def _explain_continuous(self, routed: RouteDecision) -> str:
+    def _explain_continuous(self, routed: RouteDecision) -> Explanation:
         streams = map(self.catalog.stream, streams_of(routed.written))
         return explain_continuous(unmeasured(routed), streams)
 

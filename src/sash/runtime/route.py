@@ -29,9 +29,11 @@ panes is the stream's: it comes last, so an epoch counts when all runtimes have 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import pyarrow as pa
 
 from sash.catalog import CLUSTER, Catalog, KeptForm, QueryResult, RegisteredQuery, Route, StoredIndex, Stream, Table
 from sash.core.changes import UpdatePattern
@@ -44,10 +46,11 @@ from sash.panes.partials import Partial
 from sash.plan.continuous import AUTO, NT, UPA, Node, is_stream, sampling_of
 from sash.plan.nested_joins import Lengths, lengths_of
 from sash.plan.nodes import Project
+from sash.plan.periodic import flatten
 from sash.plan.set_windows import WindowedSet, windowed_set
 from sash.plan.shared_joins import JoinedAggregate, joined_aggregate
 from sash.rows.value_keys import can_be_indexed
-from sash.runtime.compiler import CompiledQuery, as_select, compile_panes, compile_query
+from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
 from sash.sql import (
     ROW_KINDS,
     BoundQuery,
@@ -137,24 +140,19 @@ class RouteDecision:
         return replace(self, route=query.route)
 
     @property
-    def kept(self) -> KeptForm:
+    def kept_form(self) -> KeptForm:
         """In which form KEEP stores its results."""
-        return kept_form(self.changes)
+        if self.changes is None or sampling_of(self.changes) is not None:
+            return KeptForm.ANSWERS
+        return KeptForm.STREAM if is_stream(self.changes) else KeptForm.RELATION
 
     @property
-    def columns(self) -> list[str]:
-        """The names of its answers' columns."""
+    def schema(self) -> pa.Schema:
+        """The columns of its answers."""
         if self.changes is not None:
-            return list(self.changes.schema.names)
+            return self.changes.schema
         assert self.panes is not None
-        return [output.name for output in self.panes.outputs]
-
-
-def kept_form(plan: Node | None) -> KeptForm:
-    """The form of the results of a continuous plan; None: of panes."""
-    if plan is None or sampling_of(plan) is not None:
-        return KeptForm.ANSWERS
-    return KeptForm.STREAM if is_stream(plan) else KeptForm.RELATION
+        return flatten(self.panes).schema
 
 
 def route(query: BoundQuery, execution: str = AUTO) -> RouteDecision:
@@ -200,6 +198,18 @@ def route_plan(plan: Node, execution: str = AUTO) -> RouteDecision:
     return replace(found, route=Route.NESTED_JOINS) if found.is_free and lengths is not None else found
 
 
+# The decision of a query that is registered already: made once, from its text.
+DecisionOf = Callable[[RegisteredQuery], RouteDecision]
+
+
+def decide_registered(query: RegisteredQuery, catalog: Catalog) -> RouteDecision:
+    """The decision from the text of a registered query, as after a restart: the route is the one of the catalog."""
+    bound = bind(as_select(query.text), catalog)
+    if query.route is Route.PANES:
+        return RouteDecision(Route.PANES, panes=plan_panes(bound, periodic=True))
+    return route_plan(plan_changes(bound), query.execution).like(query)
+
+
 @dataclass(frozen=True)
 class SelectDecision:
     """What a SELECT is to EXPLAIN: an answer of panes or of Spark, a continuous plan, or both.
@@ -212,7 +222,7 @@ class SelectDecision:
     refusal: CqlError | None = None
 
 
-def decide_select(select: Select, catalog: Catalog, execution: str = AUTO) -> SelectDecision:
+def decide_select(select: Select, catalog: Catalog, decision_of: DecisionOf, execution: str = AUTO) -> SelectDecision:
     """Decide for EXPLAIN. A SELECT without SLIDE may be a question when it is asked, and a continuous query when it is
     registered.
     """
@@ -221,11 +231,13 @@ def decide_select(select: Select, catalog: Catalog, execution: str = AUTO) -> Se
     except CqlError as error:
         if has_slide(select):
             raise
-        return SelectDecision(question_of_rows(select, catalog, error))
+        return SelectDecision(question_of_rows(select, catalog, decision_of, error))
     if not is_continuous(bound):
-        return SelectDecision(compile_panes(bound) if has_slide(select) else question_of_bound(bound, catalog))
+        if has_slide(select):
+            return SelectDecision(compile_panes(bound))
+        return SelectDecision(question_of_bound(bound, catalog, decision_of))
     try:
-        question = question_of_bound(bound, catalog)
+        question = question_of_bound(bound, catalog, decision_of)
     except CqlError:
         return SelectDecision(changes=route(bound, execution))
     try:
@@ -234,7 +246,9 @@ def decide_select(select: Select, catalog: Catalog, execution: str = AUTO) -> Se
         return SelectDecision(question, refusal=error)
 
 
-def question_of(select: Select, catalog: Catalog, mark: str = "") -> CompiledQuery | StoredQuestion:
+def question_of(
+    select: Select, catalog: Catalog, decision_of: DecisionOf, mark: str = ""
+) -> CompiledQuery | StoredQuestion:
     """A SELECT that is asked once: an aggregate of one window, or a join of such SELECTs, which panes may answer, or a
     question to Spark.
 
@@ -243,25 +257,32 @@ def question_of(select: Select, catalog: Catalog, mark: str = "") -> CompiledQue
     try:
         bound = bind(select, catalog)
     except CqlError as error:
-        return question_of_rows(select, catalog, error, mark)
-    return question_of_bound(bound, catalog, mark)
+        return question_of_rows(select, catalog, decision_of, error, mark)
+    return question_of_bound(bound, catalog, decision_of, mark)
 
 
-def question_of_bound(bound: BoundQuery, catalog: Catalog, mark: str = "") -> CompiledQuery | StoredQuestion:
+def question_of_bound(
+    bound: BoundQuery, catalog: Catalog, decision_of: DecisionOf, mark: str = ""
+) -> CompiledQuery | StoredQuestion:
     try:
         return compile_panes(bound, "(one-time)", one_time=True)
     except CqlError as error:
-        return question_of_rows(bound.select, catalog, error, mark, bound)
+        return question_of_rows(bound.select, catalog, decision_of, error, mark, bound)
 
 
 def question_of_rows(
-    select: Select, catalog: Catalog, refusal: CqlError, mark: str = "", bound: BoundQuery | None = None
+    select: Select,
+    catalog: Catalog,
+    decision_of: DecisionOf,
+    refusal: CqlError,
+    mark: str = "",
+    bound: BoundQuery | None = None,
 ) -> StoredQuestion:
     """A question to Spark, over stored rows. `refusal` says why panes do not answer; it is raised if no stream stores
     rows, with the way out of a registration if the SELECT is `bound` and can be registered.
     """
     try:
-        return stored_question(select, catalog, mark)
+        return stored_question(select, catalog, decision_of, mark)
     except CqlError as error:
         if not _stores_nothing(select, catalog):
             raise
@@ -271,9 +292,9 @@ def question_of_rows(
         raise (_with_way_out(refusal, error.reason) if error.code == NEEDS_KEEP else refusal) from None
 
 
-def stored_question(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:
+def stored_question(select: Select, catalog: Catalog, decision_of: DecisionOf, mark: str = "") -> StoredQuestion:
     def result_named(name: str) -> QueryResult | None:
-        return result_of(catalog.query(name), catalog) if catalog.has_query(name) else None
+        return result_of(catalog.query(name), catalog, decision_of) if catalog.has_query(name) else None
 
     question = bind_stored(select, catalog, mark, result_named)
     for reading in question.windows.values():
@@ -283,7 +304,7 @@ def stored_question(select: Select, catalog: Catalog, mark: str = "") -> StoredQ
     return question
 
 
-def result_of(query: RegisteredQuery, catalog: Catalog) -> QueryResult:
+def result_of(query: RegisteredQuery, catalog: Catalog, decision_of: DecisionOf) -> QueryResult:
     """What a registered query is in FROM of a question: its answer as of now, or what KEEP stores of its answers.
 
     A SashError says why it is nothing.
@@ -291,13 +312,13 @@ def result_of(query: RegisteredQuery, catalog: Catalog) -> QueryResult:
     missing = [name for name in query.streams or (query.stream,) if not catalog.has_stream(name)]
     if missing:
         raise SashError(f"query '{query.name}' reads stream '{missing[0]}', which is not open again: create it first")
-    if query.route is Route.PANES:
-        schema = query.asked_schema(compile_query(query, catalog).query.schema)
-        return QueryResult(query, schema, _PATTERN_OF_STORED if query.keep is not None else None)
-    plan = plan_changes(bind(as_select(query.text), catalog))
-    schema = query.asked_schema(plan.schema)
-    if query.keep is not None and query.kept is not KeptForm.RELATION:
+    decision = decision_of(query)
+    schema = query.asked_schema(decision.schema)
+    if query.keep is not None and query.kept_form is not KeptForm.RELATION:
         return QueryResult(query, schema, _PATTERN_OF_STORED)
+    if decision.changes is None:
+        return QueryResult(query, schema)
+    plan = decision.changes
     if is_stream(plan):
         reason = f"query '{query.name}' is a stream of results that never end, and no relation to ask"
         raise SashError(f"{reason}: CREATE ARCHIVE .. FROM {query.name} keeps results that can be asked, as KEEP does")

@@ -30,7 +30,6 @@ from sash.core.stopping import Cancellation
 from sash.core.time import EARLIEST, LATEST, Micros, to_datetime, to_micros
 from sash.core.user_aggregate import UserAggregate, checked_zero
 from sash.isolation import isolation as isolation_named
-from sash.runtime.answers.answer import Explanation
 from sash.runtime.answers.kept_result import KeptResult
 from sash.runtime.answers.outlet import Channel
 from sash.runtime.answers.registered_query import AnswerMemory, Query
@@ -48,6 +47,7 @@ from sash.runtime.compiler import as_select
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.continuous.plans import Plans
 from sash.runtime.dashboard import Dashboard, open_dashboard
+from sash.runtime.explaining.explanation import Explanation
 from sash.runtime.explaining.metrics import exposition
 from sash.runtime.explaining.report import (
     describe,
@@ -83,7 +83,7 @@ from sash.sql import (
     Explain,
     Insert,
     Name,
-    PauseQuery,
+    PauseOrResume,
     RegisterQuery,
     SelectStatement,
     SetExecution,
@@ -141,9 +141,9 @@ class Session:
         self._plans = Plans(shared, buckets)
         self.continuous = ContinuousQueries(shared, self._plans)
         self._query_commands = QueryCommands(shared, self.continuous, self._make_handle)
-        self._archive_commands = ArchiveCommands(shared, self.continuous)
+        self._archive_commands = ArchiveCommands(shared, self._query_commands, self.continuous)
         results = QueryResults(shared, self._query_commands, self.continuous, self._isolation)
-        self._index_commands = IndexCommands(shared, results.rows_of)
+        self._index_commands = IndexCommands(shared, results)
         maker = StreamMaker(shared, self._isolation, self._runner, clock, self._query_commands, self._plans)
         self._stream_commands = StreamCommands(shared, maker, self._index_commands, self._archive_commands)
         self._table_commands = TableCommands(shared, self.continuous)
@@ -283,10 +283,10 @@ class Session:
         self._query_commands.drop(name)
 
     def pause_query(self, name: str) -> None:
-        self.execute(PauseQuery(Name(name, Span(0, len(name))), "PAUSE", name))
+        self.execute(PauseOrResume(Name(name, Span(0, len(name))), "PAUSE", name))
 
     def resume_query(self, name: str) -> None:
-        self.execute(PauseQuery(Name(name, Span(0, len(name))), "RESUME", name))
+        self.execute(PauseOrResume(Name(name, Span(0, len(name))), "RESUME", name))
 
     def create_aggregate(
         self,
@@ -446,7 +446,7 @@ class Session:
             SetExecution: lambda s: self._query_commands.set_execution(s.strategy),
             RegisterQuery: self._query_commands.register,
             AlterQuery: self._query_commands.alter,
-            PauseQuery: self._query_commands.pause,
+            PauseOrResume: self._query_commands.pause,
             Describe: self._describe,
             Explain: self._questions.explain,
             SelectStatement: lambda s: self._questions.ask(s.select),

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.core.errors import SashError
-from sash.runtime.answers.answer import MOST_ROWS, Answer, Explanation, table_html
+from sash.runtime.answers.answer import MOST_ROWS, Answer, table_html
 from sash.runtime.answers.registered_query import remember
+from sash.runtime.explaining.explanation import Explanation, Section
 from tests.runtime.notebook.queries import handle
 
 NASTY = "<script>alert('&')</script>"
@@ -80,7 +81,7 @@ def test_a_query_shows_its_text_its_state_and_its_latest_answer() -> None:
 
 
 def test_an_explanation_is_a_string_that_keeps_its_lines() -> None:
-    text = Explanation("a < b\n  c")
+    text = Explanation([Section("a < b", lines=["  c"])])
     assert text == "a < b\n  c" and isinstance(text, str) and f"{text}" == "a < b\n  c"
     assert text._repr_html_() == "<pre>a &lt; b\n  c</pre>"
 

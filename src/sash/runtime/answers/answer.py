@@ -1,6 +1,6 @@
 """An answer: the result of a query as of one time.
 
-Tables and texts as HTML for notebooks.
+Tables as HTML for notebooks.
 
 Data may be hostile: every name and value is escaped. There are no colours, so that light and dark pages both can be
 read.
@@ -28,32 +28,6 @@ _set = object.__setattr__
 MOST_ROWS = 20
 # A cell is cut to this many characters.
 _WIDEST = 200
-
-
-class Explanation(str):
-    """The text of EXPLAIN: a string that a notebook shows in lines.
-
-    A section has a title, which begins a line, and what follows the title, there and in indented lines.
-
-    >>> Explanation("Plan\\n  Window s\\nSynopsis: basic\\n  its only reader").sections
-    {'plan': '  Window s', 'synopsis': 'basic\\n  its only reader'}
-    """
-
-    __slots__ = ()
-
-    @property
-    def sections(self) -> dict[str, str]:
-        """By title, in lower case; sections of one title are joined."""
-        found: dict[str, list[str]] = {}
-        for line in self.splitlines():
-            if not line.startswith(" "):
-                title, _, line = line.partition(": ")
-                section = found.setdefault(title.lower(), [])
-            section.append(line)
-        return {title: "\n".join(lines).strip("\n") for title, lines in found.items()}
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self)}</pre>"
 
 
 def answer_html(query: str, as_of: datetime, complete: bool, table: pa.Table) -> str:

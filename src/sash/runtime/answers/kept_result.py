@@ -63,7 +63,7 @@ class KeptResult:
     def __init__(self, query: RegisteredQuery, most_rows: int) -> None:
         assert query.keep is not None
         self.query = query
-        self._keep, self._form = query.keep, query.kept
+        self._keep, self._form = query.keep, query.kept_form
         self._most_rows = most_rows
         # None while the columns are not known.
         self._view: ChangeView | None = None
@@ -214,5 +214,5 @@ class KeptResults:
                 kept.load(table)
 
     def _mine(self) -> Iterator[KeptResult]:
-        every = [handle.outward.kept for handle in list(self._handles.values())]
+        every = [handle.outward.kept_result for handle in list(self._handles.values())]
         return (kept for kept in every if kept is not None and self._wants(kept.query))

@@ -134,11 +134,11 @@ def size_of(table: pa.Table | PendingTable) -> int:
 class Outward:
     """The destinations of one query's answers: memory, stored results, sinks, subscribers."""
 
-    def __init__(self, query: str, keep: int, memory: AnswerMemory, kept: KeptResult | None = None) -> None:
+    def __init__(self, query: str, keep: int, memory: AnswerMemory, kept_result: KeptResult | None = None) -> None:
         """`kept` is where KEEP stores the answers for questions."""
         self._query = query
         self.memory = memory
-        self.kept = kept
+        self.kept_result = kept_result
         self.answers: deque[Answer] = deque(maxlen=keep)
         self.outlets: list[Outlet] = []
         self.mailboxes: list[Mailbox] = []
@@ -203,7 +203,7 @@ class Outward:
     def close(self) -> None:
         """The query is dropped. Its answers stay with the program that holds it."""
         self.memory.forget(self.answers)
-        self.kept = None
+        self.kept_result = None
         for outlet in self.outlets:
             outlet.drop()
 
@@ -220,10 +220,10 @@ class Query:
         query: RegisteredQuery,
         keep: int,
         memory: AnswerMemory,
-        kept: KeptResult | None = None,
+        kept_result: KeptResult | None = None,
     ) -> None:
         self._session = session
-        self.outward = Outward(query.name, keep, memory, kept)
+        self.outward = Outward(query.name, keep, memory, kept_result)
         self.name = query.name
         # OR REPLACE, ALTER, PAUSE and RESUME leave it as it is.
         self.serial = query.first_serial
@@ -459,8 +459,8 @@ def remember(told: Sequence[Delivery]) -> None:
     if told:
         told[0][0].memory.add(told)
     for outward, answer in told:
-        if outward.kept is not None:
-            outward.kept.take(answer)
+        if outward.kept_result is not None:
+            outward.kept_result.take(answer)
 
 
 def fail_query(name: str, query: Query | None, why: str, *, reported: bool) -> None:

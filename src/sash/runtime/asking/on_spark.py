@@ -114,8 +114,8 @@ class QuestionsOnSpark:
 
 
 def _kept(running: RunningStream) -> StoredWindow:
-    assert running.kept is not None
-    return running.kept
+    assert running.stored_window is not None
+    return running.stored_window
 
 
 @contextmanager

@@ -27,7 +27,6 @@ from sash.core.stopping import QUESTION, Cancellation
 from sash.core.time import format_duration
 from sash.isolation import Isolation
 from sash.plan.continuous import streams_of
-from sash.runtime.answers.answer import Explanation
 from sash.runtime.asking.in_process import answer_in_process
 from sash.runtime.asking.on_spark import MOST_ROWS, QuestionsOnSpark
 from sash.runtime.asking.query_results import QueryResults
@@ -36,8 +35,9 @@ from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import CompiledQuery, compile_panes
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.explaining import explain as explaining
-from sash.runtime.explaining.explain_continuous import explain_continuous, explain_select
+from sash.runtime.explaining.explain_continuous import explain_continuous
 from sash.runtime.explaining.explain_stored import explain_rows, what_is_kept
+from sash.runtime.explaining.explanation import Explanation, Section
 from sash.runtime.periodic.onetime import answer_now, offered, stamped
 from sash.runtime.route import RouteDecision, RowsBehind, decide_select, question_of, route, rows_behind
 from sash.runtime.stored.stored_indexes import StoredIndexes
@@ -118,7 +118,7 @@ class Questions:
     def ask(self, select: Select) -> pa.Table:
         """A one-time query: from panes that cover it, else from the stored rows, else refused."""
         with self._shared.lock:
-            question = question_of(select, self._shared.catalog, uuid.uuid4().hex)
+            question = question_of(select, self._shared.catalog, self._queries.decision_of, uuid.uuid4().hex)
             if isinstance(question, StoredQuestion):
                 streams = {view: self._shared.running(each.stream.name) for view, each in question.windows.items()}
             else:
@@ -146,27 +146,28 @@ class Questions:
         # No synopsis has it, or one that came later than the rows that are stored.
         if way.why_spark is not None:
             return self._on_spark.answer_aggregate(question, running)
-        assert running.kept is not None
-        return answer_in_process(question, running.kept, way.index)
+        assert running.stored_window is not None
+        return answer_in_process(question, running.stored_window, way.index)
 
     def explain(self, statement: Statement) -> Explanation:
         """Without SLIDE a SELECT is a question when it is asked, and a continuous query when it is registered."""
-        return Explanation("\n".join([*self._read_as(statement), self._explained(statement)]))
+        return Explanation([*self._read_as(statement), *self._explained(statement).parts])
 
-    def _read_as(self, statement: Statement) -> Iterator[str]:
+    def _read_as(self, statement: Statement) -> Iterator[Section]:
         if isinstance(statement, RegisterQuery | Explain | SelectStatement):
             with self._shared.lock:
                 yield from explaining.read_as(statement.select, self._shared.catalog)
 
-    def _explained(self, statement: Statement) -> str:
+    def _explained(self, statement: Statement) -> Explanation:
         match statement:
             case RegisterQuery():
                 return self.explain_query(statement)
             case Explain(select=select) | SelectStatement(select=select):
                 with self._shared.lock:
-                    decision = decide_select(select, self._shared.catalog, self._queries.execution)
+                    known, execution = self._queries.decision_of, self._queries.execution
+                    decision = decide_select(select, self._shared.catalog, known, execution)
                 answer = None if decision.answer is None else self._explain_answer(decision.answer)
-                return explain_select(decision, answer, self._explain_continuous)
+                return explaining.explain_select(decision, answer, self._explain_continuous)
         raise SashError("EXPLAIN takes a SELECT")
 
     def explain_query(self, statement: RegisterQuery) -> Explanation:
@@ -182,22 +183,24 @@ class Questions:
         else:
             compiled = compile_panes(bound, name, synopsis=statement.synopsis)
             explained = self._explain_answers(compiled, None if known is None else known.serial)
-        end = "" if lifetime is None else f"\nLifetime: it ends {format_duration(lifetime)} after it begins"
+        sections = list(explained.parts)
+        if lifetime is not None:
+            sections.append(Section("Lifetime", f"it ends {format_duration(lifetime)} after it begins"))
         if statement.keep is not None:
-            kept = what_is_kept(routed.kept, statement.keep)
-            end += f"\nKeep: {kept} are stored in memory, for questions FROM {statement.name}"
-        return Explanation(explained + end)
+            kept = what_is_kept(routed.kept_form, statement.keep)
+            sections.append(Section("Keep", f"{kept} are stored in memory, for questions FROM {statement.name}"))
+        return Explanation(sections)
 
-    def _explain_answer(self, question: CompiledQuery | StoredQuestion) -> str:
+    def _explain_answer(self, question: CompiledQuery | StoredQuestion) -> Explanation:
         if isinstance(question, StoredQuestion):
             return explain_rows(question, self._indexes_of, self._on_spark.feed_of, self._results.access)
         return self._explain_answers(question)
 
     def _indexes_of(self, stream: Stream) -> StoredIndexes | None:
-        kept = self._shared.running(stream.name).kept
+        kept = self._shared.running(stream.name).stored_window
         return None if kept is None else kept.indexes
 
-    def _explain_continuous(self, routed: RouteDecision) -> str:
+    def _explain_continuous(self, routed: RouteDecision) -> Explanation:
         with self._shared.lock:
             streams = map(self._shared.catalog.stream, streams_of(routed.written))
             return explain_continuous(self._continuous.decide(routed), streams)
@@ -209,7 +212,7 @@ class Questions:
         same = known is not None and (known.text, known.synopsis) == (statement.select.text, statement.synopsis)
         return known if same else None
 
-    def _explain_answers(self, compiled: CompiledQuery, serial: int | None = None) -> str:
+    def _explain_answers(self, compiled: CompiledQuery, serial: int | None = None) -> Explanation:
         """`serial` is that of the registered query that this is."""
         with self._shared.lock:
             runtime = self._shared.streams[compiled.stream.lower()].runtime

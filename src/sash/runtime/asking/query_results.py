@@ -10,9 +10,11 @@ Spark gets these rows, and the question. Values that the WHERE of the question r
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pyarrow as pa
 
-from sash.catalog import KeptForm, RegisteredQuery
+from sash.catalog import KeptForm, QueryResult, RegisteredQuery, StoredIndex
 from sash.core.errors import QueryFailedError, SashError
 from sash.core.time import BEGINNING, Micros, to_micros
 from sash.isolation import Isolation
@@ -20,11 +22,19 @@ from sash.runtime.answers.kept_result import IndexedRows, KeptResult, KeptRows
 from sash.runtime.commands.query_commands import QueryCommands
 from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
-from sash.runtime.explaining.explain_stored import ResultAccess
 from sash.runtime.periodic.onetime import answer_now
 from sash.runtime.route import result_of
 from sash.runtime.stored.stored_access import having
-from sash.sql import ResultReading
+from sash.sql import ResultReading, SoughtValues
+
+
+@dataclass(frozen=True)
+class ResultAccess:
+    """The index that finds the sought values in a query's result, and about how many values it has."""
+
+    index: StoredIndex
+    sought: SoughtValues
+    values: int
 
 
 class QueryResults:
@@ -52,14 +62,14 @@ class QueryResults:
                 compiled, runtime = self._queries.compiled(query), self._shared.running(query.stream).runtime
             answer = answer_now(compiled, runtime, self._isolation)
             return having(reading.sought, answer.table), to_micros(answer.as_of), answer.complete
-        rows, now = self._kept_rows(reading) if reading.result.is_kept else self._last_rows(reading)
+        rows, now = self._kept_rows(reading) if reading.result.can_have_indexes else self._last_rows(reading)
         return having(reading.sought, rows), now if now > BEGINNING else None, True
 
     def _stored_rows(self, reading: ResultReading) -> KeptRows:
         """The rows of a query with KEEP: of a relation as of the time of its plan, else as of the last answer."""
         query, access = reading.result.query, self.access(reading)
         kept, now = self._kept(query, reading.result.schema), None
-        if query.kept is not KeptForm.ANSWERS:
+        if query.kept_form is not KeptForm.ANSWERS:
             reached = self._continuous.attach(query).now
             now = reached if reached > BEGINNING else None
         return kept.rows(now) if access is None else kept.rows(now, access.index, access.sought.values)
@@ -68,17 +78,21 @@ class QueryResults:
         """The rows of a query's result that can have indexes: what KEEP stores, else the view of its plan."""
         if query.keep is None:
             return self._continuous.attach(query)
-        return self._kept(query, result_of(query, self._shared.catalog).schema)
+        return self._kept(query, self.result_of(query).schema)
+
+    def result_of(self, query: RegisteredQuery) -> QueryResult:
+        """What a query is in FROM of a question."""
+        return result_of(query, self._shared.catalog, self._queries.decision_of)
 
     def _kept(self, query: RegisteredQuery, schema: pa.Schema) -> KeptResult:
         if query.is_continuous:
             # After a restart, so that it has what the log repeats.
             self._continuous.attach(query)
         handle = self._shared.handle(query.name, query.serial)
-        if handle is None or handle.outward.kept is None:
+        if handle is None or handle.outward.kept_result is None:
             raise SashError(f"query '{query.name}' has been dropped")
-        handle.outward.kept.begin(schema)
-        return handle.outward.kept
+        handle.outward.kept_result.begin(schema)
+        return handle.outward.kept_result
 
     def _kept_rows(self, reading: ResultReading) -> tuple[pa.Table, Micros]:
         plan, access = self._continuous.attach(reading.result.query), self.access(reading)

@@ -27,11 +27,11 @@ from sash.runtime.answers.answer import Answer
 from sash.runtime.answers.outlet import Outlet
 from sash.runtime.answers.registered_query import Query
 from sash.runtime.commands.declare import check_name
+from sash.runtime.commands.query_commands import QueryCommands
 from sash.runtime.commands.session_state import SessionParts
-from sash.runtime.compiler import compile_query
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.records.catalog_history import archive_change
-from sash.runtime.route import kept_form
+from sash.runtime.route import DecisionOf
 from sash.runtime.stored.archive_feed import ArchiveFeed
 from sash.sql import AlterArchive, CreateArchive, Partitioning
 from sash.sql.reading.cursor import Name
@@ -40,14 +40,16 @@ from sash.sql.types import spark_name
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The plan of a continuous query.
+# The plan by which a continuous query is executed.
 PlanOf = Callable[[RegisteredQuery], Node]
 
 
-def declared_archive(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf) -> DeclaredArchive:
+def declared_archive(
+    statement: CreateArchive, catalog: Catalog, decision_of: DecisionOf, plan_of: PlanOf
+) -> DeclaredArchive:
     """The archive with names as its source spells them; CqlError at the wrong word."""
     source = statement.source.text
-    schema, of_changes = _schema(statement, catalog, plan_of)
+    schema, of_changes = _schema(statement, catalog, decision_of, plan_of)
     if statement.lifetime < 2 * statement.every:
         least = format_duration(2 * statement.every)
         reason = f"LIFETIME UP TO {format_duration(statement.lifetime)} is over before the second update: take {least}"
@@ -77,7 +79,9 @@ def _column(schema: pa.Schema, name: Name, script: str) -> str:
     raise CqlError(f"unknown column '{name.text}'{nearest(name.text, schema.names)}", script, name.span)
 
 
-def _schema(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf) -> tuple[pa.Schema, bool]:
+def _schema(
+    statement: CreateArchive, catalog: Catalog, decision_of: DecisionOf, plan_of: PlanOf
+) -> tuple[pa.Schema, bool]:
     """The columns of the stream or query that the archive is made from, and whether these are a query's changes."""
     source, script, named = statement.source, statement.script, statement.source.text.lower()
     if catalog.has_stream(named):
@@ -89,11 +93,10 @@ def _schema(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf) -> tupl
         reason = "results of a query have lifetimes of their own, or all the same one: LIFETIME UP TO .."
         raise CqlError(reason, script, statement.lifetime_column.span)
     query = catalog.query(named)
-    plan = plan_of(query) if query.is_continuous else None
-    form = kept_form(plan)
-    if plan is None or form is KeptForm.ANSWERS:
-        schema = compile_query(query, catalog).query.schema if plan is None else plan.schema
-        return with_instants(schema, *form.times), False
+    decision = decision_of(query)
+    if decision.kept_form is KeptForm.ANSWERS:
+        return with_instants(decision.schema, *KeptForm.ANSWERS.times), False
+    plan = plan_of(query)
     _check_plan(plan, query.name, query.execution == NT, statement)
     return plan.schema, True
 
@@ -149,8 +152,9 @@ class ArchiveSink:
 
 
 class ArchiveCommands:
-    def __init__(self, shared: SessionParts, continuous: ContinuousQueries) -> None:
+    def __init__(self, shared: SessionParts, queries: QueryCommands, continuous: ContinuousQueries) -> None:
         self._shared = shared
+        self._queries = queries
         self._continuous = continuous
         self._feeds: dict[str, ArchiveFeed] = {}
         # Archives of a checkpoint that cannot be opened, and why.
@@ -165,7 +169,8 @@ class ArchiveCommands:
 
     def create(self, statement: CreateArchive) -> None:
         with self._shared.lock:
-            declared = declared_archive(statement, self._shared.catalog, self._continuous.plan)
+            decision_of, plan_of = self._queries.decision_of, self._continuous.plan
+            declared = declared_archive(statement, self._shared.catalog, decision_of, plan_of)
             declared = replace(declared, serial=self._shared.history.version + 1)
             if declared.name.lower() in self._restored:
                 self._check_same(declared)

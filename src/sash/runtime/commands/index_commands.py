@@ -4,30 +4,32 @@ restart.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sash.catalog import CLUSTER, QueryResult, RegisteredQuery, StoredIndex, Stream
+from sash.catalog import CLUSTER, QueryResult, StoredIndex, Stream
 from sash.core.changes import EXP, TS
 from sash.core.errors import CatalogError, CheckpointError, CqlError, SashError, nearest
 from sash.runtime.answers.kept_result import IndexedRows
 from sash.runtime.commands.session_state import SessionParts
-from sash.runtime.route import result_of
 from sash.runtime.stored.stored_window import StoredWindow
 from sash.sql import ROW_KINDS, CreateIndex, DropIndex
+
+if TYPE_CHECKING:
+    from sash.runtime.asking.query_results import QueryResults
 
 # The kind for `WHERE x = c`; measured by papers/window_index/run.py.
 DEFAULT_KIND = "db"
 
 
 class IndexCommands:
-    """`rows_of` gives the rows of a query's result."""
+    """Over stored windows, and over the results of queries."""
 
-    def __init__(self, shared: SessionParts, rows_of: Callable[[RegisteredQuery], IndexedRows]) -> None:
+    def __init__(self, shared: SessionParts, results: QueryResults) -> None:
         self._shared = shared
-        self._rows_of = rows_of
+        self._results = results
         # Indexes of a checkpoint that the program may declare again.
         self._restored: set[StoredIndex] = set()
 
@@ -113,12 +115,12 @@ class IndexCommands:
         return 0 if indexes is None else indexes.values(index)
 
     def _window(self, index: StoredIndex) -> StoredWindow:
-        kept = self._shared.running(index.stream).kept
+        kept = self._shared.running(index.stream).stored_window
         assert kept is not None
         return kept
 
     def _result(self, index: StoredIndex) -> IndexedRows:
-        return self._rows_of(self._shared.catalog.query(index.stream))
+        return self._results.rows_of(self._shared.catalog.query(index.stream))
 
     # -- what is said ----------------------------------------------------------------------------------
 
@@ -128,7 +130,7 @@ class IndexCommands:
         relation: Stream | QueryResult
         try:
             if not catalog.has_stream(name.text) and catalog.has_query(name.text):
-                relation = result_of(catalog.query(name.text), catalog)
+                relation = self._results.result_of(catalog.query(name.text))
             else:
                 relation = catalog.stream(name.text)
         except SashError as error:
@@ -148,7 +150,7 @@ def _why_not(relation: Stream | QueryResult, column: str) -> str | None:
     if isinstance(relation, QueryResult):
         if relation.query.keep is not None and column.lower() in (TS, EXP):
             return f"'{column}' is the time of a row and no column of query '{relation.name}': index another one"
-        if relation.is_kept:
+        if relation.can_have_indexes:
             return None
         reason = f"each answer of query '{relation.name}' is made anew, and there are no rows to be indexed"
         way_out = f"REGISTER QUERY .. KEEP 10 min, or CREATE ARCHIVE .. FROM {relation.name} KEY {column}"

@@ -31,7 +31,7 @@ from sash.runtime.periodic.stream_runtime import Progress
 from sash.runtime.records.catalog_history import query_change
 from sash.runtime.records.stream_queries import StreamQueries
 from sash.runtime.route import RouteDecision, route
-from sash.sql import AlterQuery, BoundQuery, Name, PauseQuery, RegisterQuery, Select, altered, bind
+from sash.sql import AlterQuery, BoundQuery, Name, PauseOrResume, RegisterQuery, Select, altered, bind, relations_in
 
 logger = logging.getLogger("sash.runtime")
 
@@ -66,7 +66,7 @@ class QueryCommands:
         # Queries whose lives have ended while their sinks were still behind.
         self._partings: list[threading.Thread] = []
         self.execution = checked_execution(shared.settings.execution)
-        shared.end_life = lambda name, serial: self._end_life(name, self._current(name, serial))
+        shared.end_life = self.end_life
 
     def set_execution(self, strategy: str) -> None:
         """For continuous queries that are registered from now on."""
@@ -87,8 +87,8 @@ class QueryCommands:
                 return self._register_in_place(select, wanted, statement.replace_at)
             bound, routed = self._bound(select, name)
             if wanted.keep is not None:
-                check_kept(select, wanted.keep, routed.columns)
-                wanted = replace(wanted, kept=routed.kept)
+                check_kept(select, wanted.keep, routed.schema.names)
+                wanted = replace(wanted, kept_form=routed.kept_form)
             if routed.panes is not None:
                 handle, compiled = self._register_periodic(bound, routed.panes, wanted)
         if routed.changes is not None:
@@ -96,9 +96,12 @@ class QueryCommands:
                 raise SashError("a continuous query has no synopsis; leave it out, or add SLIDE")
             self._continuous.prepare(routed, self._shared.lock)
             with self._shared.lock:
-                # The catalog may have changed meanwhile.
-                routed = route(bind(select, self._shared.catalog), routed.execution)
-                handle, query = self._register_continuous(routed, replace(wanted, execution=routed.execution))
+                is_current = self._shared.catalog.still_has(relations_in(bound.body).values())
+                if is_current:
+                    handle, query = self._register_continuous(routed, replace(wanted, execution=routed.execution))
+            if not is_current:
+                # A stream or a table was exchanged meanwhile, and the text may mean something else.
+                return self.register(statement)
             if query is not None:
                 self._begin(query)
             return handle
@@ -148,7 +151,7 @@ class QueryCommands:
         if is_same_query(wanted, before):
             self._restored.discard(before.name.lower())
             return self._handles[before.name]
-        return self._put(before, *self._compile_in_place(before, wanted, select, (select.script, at)))
+        return self._put(before, *self._compile_in_place(before, wanted, select, "OR REPLACE", (select.script, at)))
 
     def alter(self, statement: AlterQuery) -> Query:
         """ALTER QUERY: the query with an edited text, or other options, takes its own place."""
@@ -161,7 +164,7 @@ class QueryCommands:
                 if is_same_query(wanted, before):
                     return self._handles[before.name]
                 place = statement.script, statement.name.span
-                query, compiled = self._compile_in_place(before, wanted, as_select(text), place)
+                query, compiled = self._compile_in_place(before, wanted, as_select(text), "ALTER QUERY", place)
                 if statement.allows_incomplete or before is checked:
                     return self._put(before, query, compiled)
                 present = self.compiled(before)
@@ -169,7 +172,7 @@ class QueryCommands:
             self._check_complete(present, compiled, statement)
             checked = before
 
-    def pause(self, statement: PauseQuery) -> None:
+    def pause(self, statement: PauseOrResume) -> None:
         """PAUSE QUERY and RESUME QUERY: the same query, with and without answers."""
         with self._shared.lock:
             before = self._named(statement.name, statement.script)
@@ -200,15 +203,15 @@ class QueryCommands:
         return replace(wanted, name=before.name, serial=serial, replaced_since=before.first_serial)
 
     def _compile_in_place(
-        self, before: RegisteredQuery, wanted: RegisteredQuery, select: Select, place: tuple[str, Span]
+        self, before: RegisteredQuery, wanted: RegisteredQuery, select: Select, word: str, place: tuple[str, Span]
     ) -> tuple[RegisteredQuery, CompiledQuery]:
-        """What is to take the place of a query; `place` is where a refusal points to."""
+        """What is to take the place of a query. A refusal names the `word` of the statement, and points to `place`."""
         way_out = "DROP QUERY it, and register it again"
-        self._check_periodic(before, "OR REPLACE", way_out, *place)
+        self._check_periodic(before, word, way_out, *place)
         bound, routed = self._bound(select, before.name)
         if routed.panes is None:
             reason = f"query '{before.name}' has its answers from panes, and this text from the state of a plan"
-            raise CqlError(f"{reason}, which OR REPLACE does not exchange: {way_out}", *place)
+            raise CqlError(f"{reason}, which {word} does not exchange: {way_out}", *place)
         wanted = self._in_place_of(before, replace(wanted, paused=before.paused))
         self._claim_restored(before.stream)
         with self._without_claims(before):
@@ -431,6 +434,12 @@ class QueryCommands:
             self._compiled[query] = compile_query(query, self._shared.catalog)
         return self._compiled[query]
 
+    def decision_of(self, query: RegisteredQuery) -> RouteDecision:
+        """How a registered query is answered, as that was decided once from its text."""
+        if query.is_continuous:
+            return self._continuous.decision_of(query)
+        return RouteDecision(query.route, panes=self.compiled(query).plan)
+
     def periodic_of(self, stream: str) -> StreamQueries[CompiledQuery]:
         """A stream's periodic queries at each version of the catalog."""
         return StreamQueries(self._shared.history, self._shared.lock, partial(is_periodic, stream), self.compiled)
@@ -472,6 +481,10 @@ class QueryCommands:
             known = addressees.outwards = changes, [None if each is None else each.outward for each in handles]
         return known[1]
 
+    def end_life(self, name: str, serial: int) -> None:
+        """Drop a registration whose LIFETIME is over, unless another one has taken its place."""
+        self._end_life(name, self._current(name, serial))
+
     def _end_life(self, name: str, handle: Query | None) -> None:
         """The LIFETIME of a query is over; it is dropped unless that was done before."""
         told = "query %(query)s has reached the end of its lifetime"
@@ -497,7 +510,7 @@ class QueryCommands:
         if query.is_continuous:
             plan = self._continuous.plan(query)
             return (plan.schema if sampling_of(plan) else Changes.none(plan.schema).to_table().schema).names, False
-        compiled = self._compiled.get(query) or compile_query(query, self._shared.catalog)
+        compiled = self.compiled(query)
         by_rows = any(isinstance(window, RowWindow) for window in compiled.windows)
         return [output.name for output in compiled.plan.outputs], by_rows
 

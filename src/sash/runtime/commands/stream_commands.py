@@ -175,7 +175,7 @@ class StreamCommands:
             self._shared.history.append({"change": "drop stream", "name": stream.name})
             self._shared.catalog.drop_stream(stream.name)
             running = self._shared.streams.pop(stream.name.lower())
-            kept = running.kept
+            kept = running.stored_window
             self._restored.discard(stream.name.lower())
             if kept is not None and kept.files is not None:
                 kept.files.drop()

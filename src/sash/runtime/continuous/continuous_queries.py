@@ -28,17 +28,15 @@ from sash.plan.nested_joins import with_lengths
 from sash.plan.reach import complete_from, reaches
 from sash.plan.rewrites import optimise
 from sash.runtime.answers.registered_query import Query, written_together
-from sash.runtime.compiler import as_select
 from sash.runtime.continuous.beginnings import PlanPanes, panes_of
 from sash.runtime.continuous.join_layout import JoinLayout
 from sash.runtime.continuous.plan_runtime import Admission, ContinuousQuery, PlanRuntime
 from sash.runtime.continuous.plans import KINDS, Plans
 from sash.runtime.observed import measured
 from sash.runtime.records.journal import Beginning, PlanReplacement
-from sash.runtime.route import RouteDecision, route_plan
+from sash.runtime.route import RouteDecision, decide_registered
 from sash.runtime.spark_pass import BatchTimes
 from sash.sharing.rules import Decision
-from sash.sql import bind, plan_changes
 
 if TYPE_CHECKING:
     from sash.runtime.commands.session_state import SessionParts
@@ -269,7 +267,7 @@ class ContinuousQueries:
             latest, watermark = running.runtime.latest, running.runtime.watermark
             if latest is None or watermark is None:
                 return None
-            found = None if running.kept is None else running.kept.everything()
+            found = None if running.stored_window is None else running.stored_window.everything()
             times = BatchTimes(None, None, latest)
             begun[name.lower()] = panes.begun(times) if found is None else panes.stored(found.earliest, found.missed)
             stored += [] if found is None else [name]
@@ -359,16 +357,16 @@ class ContinuousQueries:
 
     def _routed_of(self, query: RegisteredQuery) -> RouteDecision | None:
         """None while a stream of a checkpoint's query has not been created again."""
-        if query not in self._routed:
-            try:
-                self._routed[query] = self._bound(query)
-            except SashError:
-                return None
-        return self._routed[query]
+        try:
+            return self.decision_of(query)
+        except SashError:
+            return None
 
-    def _bound(self, query: RegisteredQuery) -> RouteDecision:
-        """The plan of a text; the route is the one that the catalog has."""
-        return route_plan(plan_changes(bind(as_select(query.text), self._catalog)), query.execution).like(query)
+    def decision_of(self, query: RegisteredQuery) -> RouteDecision:
+        """The decision about a registered query; after a restart it is made again, once."""
+        if query not in self._routed:
+            self._routed[query] = decide_registered(query, self._catalog)
+        return self._routed[query]
 
     def attach(self, query: RegisteredQuery) -> PlanRuntime:
         if self._plans.running(query.state) is not None:
@@ -391,7 +389,7 @@ class ContinuousQueries:
     def compiled(self, query: RegisteredQuery) -> ContinuousQuery:
         """A query with its plan; CheckpointError where what is stored for it is of another plan."""
         if query not in self._compiled:
-            routed, known = self._bound(query), Statistics.of(query.measurements)
+            routed, known = self.decision_of(query), Statistics.of(query.measurements)
             plan = lazily(optimise(routed.written, known, query.execution)) if query.lazy else None
             found = KINDS[query.route].of(routed, known, query.execution, plan)
             found = replace(

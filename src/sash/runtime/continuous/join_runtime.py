@@ -14,7 +14,7 @@ plans/join-DIGEST-N/   group.json: the founders, and their layout     log/, stat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -89,7 +89,7 @@ class JoinQuery(ContinuousQuery):
         names = [key.expression.sql for key in asked.query.keys]
         groups = round(values_of(Map(asked.join, asked.columns), names, known)) if names else 1
         plan = plan or optimise(routed.written, known, execution)
-        return cls(plan=plan, execution=execution, asked=asked, groups=groups)
+        return cls(plan=plan, written=routed.written, execution=execution, asked=asked, groups=groups)
 
     @property
     def identity(self) -> str:
@@ -104,7 +104,10 @@ class JoinQuery(ContinuousQuery):
         self, directories: PlanDirectories, members: Sequence[tuple[ContinuousQuery, ChangeListener]]
     ) -> JoinRuntime:
         """Open the group. It finds its queries by itself, also members that are not registered any more."""
-        return GroupPlace(directories, self.state).opened(self.member)
+        place = GroupPlace(directories, self.state)
+        for query, _ in members:
+            place.meet(query)
+        return place.opened(self.member)
 
     def join(self, runtime: PlanRuntime, reader: ChangeListener) -> None:
         assert isinstance(runtime, JoinRuntime)
@@ -116,10 +119,14 @@ class JoinQuery(ContinuousQuery):
 
 @dataclass(frozen=True)
 class GroupPlace:
-    """The place of a group: the name of its directory, among those of its session."""
+    """The place of a group: the name of its directory, among those of its session.
+
+    `asked` has the aggregates of the registered queries: only the texts of those that have gone are bound again.
+    """
 
     directories: PlanDirectories
     state: str
+    asked: dict[GroupMember, JoinedAggregate] = field(default_factory=dict)
 
     @property
     def directory(self) -> Path:
@@ -130,8 +137,13 @@ class GroupPlace:
         """The name of the current scheduling policy."""
         return self.directories.shared.settings.policy
 
-    def bind(self, member: GroupMember) -> JoinedAggregate:
-        found = route(bind(as_select(member.text), self.directories.shared.catalog)).joined
+    def meet(self, query: ContinuousQuery) -> None:
+        """A query of this group is registered."""
+        assert isinstance(query, JoinQuery)
+        self.asked[query.member] = query.asked
+
+    def asked_by(self, member: GroupMember) -> JoinedAggregate:
+        found = self.asked.get(member) or route(bind(as_select(member.text), self.directories.shared.catalog)).joined
         assert found is not None
         return found
 
@@ -141,7 +153,7 @@ class GroupPlace:
 
     def layout_of(self, founders: Sequence[GroupMember]) -> JoinLayout:
         groups = max(founder.groups for founder in founders)
-        return JoinLayout([self.bind(founder) for founder in founders], JoinLoad(groups=groups))
+        return JoinLayout([self.asked_by(founder) for founder in founders], JoinLoad(groups=groups))
 
     def runtime(self, founders: Sequence[GroupMember], layout: JoinLayout) -> JoinRuntime:
         return JoinRuntime(founders, layout, self.directories.parts(layout.plan, self.state), self)
@@ -257,6 +269,7 @@ class JoinRuntime(PlanRuntime):
     def join_as(self, query: JoinQuery, reader: ChangeListener) -> None:
         if self.layout.place_of(query.asked) is None:
             raise _other_layout(self.founders)
+        self._place.meet(query)
         with self._state:
             self._members.setdefault(query.serial, query.member)
         self.join(query.serial, reader)
@@ -279,13 +292,15 @@ class JoinRuntime(PlanRuntime):
                 self._left.append(serial)
 
     def _enter(self, member: GroupMember) -> None:
-        self._group.enter(str(member.serial), self._place.bind(member))
+        self._group.enter(str(member.serial), self._place.asked_by(member))
 
     def _leave(self, serial: int) -> None:
         self._group.leave(str(serial))
         self._last.pop(serial, None)
         with self._state:
-            self._members.pop(serial, None)
+            member = self._members.pop(serial, None)
+        if member is not None:
+            self._place.asked.pop(member, None)
 
     def _release(self) -> None:
         super()._release()

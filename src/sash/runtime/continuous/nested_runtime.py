@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -31,7 +31,7 @@ from sash.changes.buffers import Chunk
 from sash.core.changes import NEVER, Changes
 from sash.core.errors import SashError
 from sash.core.time import Micros
-from sash.plan.continuous import Node, windows
+from sash.plan.continuous import windows
 from sash.plan.nested_joins import EXPIRIES, Lengths, is_even, longest, with_expiries, with_lengths
 from sash.plan.reach import reaches
 from sash.runtime.answers.change_view import ChangeView
@@ -46,7 +46,6 @@ from sash.runtime.continuous.plan_runtime import (
 )
 from sash.runtime.records.journal import PlanEntry, PlanProgress, PlanSnapshot
 from sash.sharing.rules import Decision, shares_longer_windows
-from sash.spark.buckets import BucketedPlan
 from sash.spark.leaves import Leaves
 from sash.storage.files import sync_directory
 
@@ -78,9 +77,7 @@ class NestedJoinQuery(ContinuousQuery):
         return f"{self.execution} {with_lengths(self.plan, (0, 0))!r}"
 
     def _new_runtime(self, directories: PlanDirectories) -> NestedJoinRuntime:
-        place = (self.state, self.execution)
-        parts = directories.parts(self.plan, *place)
-        return NestedJoinRuntime(self.plan, parts, lambda plan: directories.bucketed(plan, *place), self.lengths)
+        return NestedJoinRuntime(self, directories.parts(self.plan, self.state, self.execution), directories)
 
     def join(self, runtime: PlanRuntime, reader: ChangeListener) -> None:
         assert isinstance(runtime, NestedJoinRuntime)
@@ -88,16 +85,13 @@ class NestedJoinQuery(ContinuousQuery):
 
 
 class NestedJoinRuntime(PlanRuntime):
-    """`bucketed_of` gives the buckets of a plan, whatever the lengths of its windows are."""
+    """`founder` is the first query. Its directory has the buckets of the plan, whatever the lengths of the windows."""
 
-    def __init__(
-        self, plan: Node, parts: PlanParts, bucketed_of: Callable[[Node], BucketedPlan], lengths: Lengths
-    ) -> None:
+    def __init__(self, founder: NestedJoinQuery, parts: PlanParts, directories: PlanDirectories) -> None:
         self._leaves = parts.bucketed.leaves
-        super().__init__(plan, parts)
-        self._bucketed_of = bucketed_of
-        self._written = plan
-        self._lengths, self._has_expiries = lengths, False
+        super().__init__(founder.plan, parts)
+        self._founder, self._directories = founder, directories
+        self._lengths, self._has_expiries = founder.lengths, False
         self._members: dict[int, NestedJoinQuery] = {}
         # Queries with longer windows cannot come any more; None while they can.
         self._bound: Lengths | None = None
@@ -132,7 +126,7 @@ class NestedJoinRuntime(PlanRuntime):
     def join_as(self, query: NestedJoinQuery, reader: ChangeListener) -> None:
         with self._state:
             self._members[query.serial] = query
-        self.join(query.serial, _NestedReader(reader, partial(self._pairs_of, query)))
+        self.join(query.serial, _NestedReader(reader, self, query))
 
     def leave(self, serial: int, afterwards: Callable[[], None], *, last: bool) -> bool:
         with self._state:
@@ -144,7 +138,8 @@ class NestedJoinRuntime(PlanRuntime):
             raise SashError("the query has been dropped")
         return self._members[serial]
 
-    def _pairs_of(self, query: NestedJoinQuery, pairs: Changes, now: Micros | None) -> Changes:
+    def pairs_of(self, query: NestedJoinQuery, pairs: Changes, now: Micros | None) -> Changes:
+        """The pairs of a query among some changes, or among the rows that stand now."""
         return _pairs_within(pairs, _less(self._lengths, query.lengths), now)
 
     def answer(self, query: ContinuousQuery) -> pa.Table:
@@ -155,13 +150,13 @@ class NestedJoinRuntime(PlanRuntime):
 
     def rows_of(self, serial: int) -> tuple[Changes, Micros]:
         with self._state:
-            return self._pairs_of(self._member(serial), self.view.rows(self.now), self.now), self.now
+            return self.pairs_of(self._member(serial), self.view.rows(self.now), self.now), self.now
 
     def rows_having(self, index: StoredIndex, values: pa.Array) -> tuple[Changes, Micros]:
         assert index.query is not None
         with self._state:
             found = self.view.having(index, values, self.now)
-            return self._pairs_of(self._member(index.query), found, self.now), self.now
+            return self.pairs_of(self._member(index.query), found, self.now), self.now
 
     def complete_from(self, query: ContinuousQuery) -> Micros | None:
         return self._progress.complete_from(reaches(query.plan))
@@ -191,9 +186,11 @@ class NestedJoinRuntime(PlanRuntime):
 
     def _use(self, lengths: Lengths, has_expiries: bool) -> None:
         """Run the plan for windows of these lengths, with an empty view."""
-        plan = with_lengths(self._written, lengths)
+        founder = self._founder
+        plan = with_lengths(founder.plan, lengths)
         self.plan = with_expiries(plan) if has_expiries else plan
-        self._bucketed, self._windows = self._bucketed_of(self.plan), windows(self.plan)
+        self._bucketed = self._directories.bucketed(self.plan, founder.state, founder.execution)
+        self._windows = windows(self.plan)
         self._reaches, self.view = reaches(plan), ChangeView(self.plan.schema)
         self._lengths, self._has_expiries = lengths, has_expiries
 
@@ -253,11 +250,12 @@ class NestedJoinRuntime(PlanRuntime):
 
 
 class _NestedReader:
-    """A query that gets its own pairs. `pairs_of` finds them among some changes, or among the rows that stand now."""
+    """A query that gets its own pairs of those of its runtime."""
 
-    def __init__(self, reader: ChangeListener, pairs_of: Callable[[Changes, Micros | None], Changes]) -> None:
+    def __init__(self, reader: ChangeListener, runtime: NestedJoinRuntime, query: NestedJoinQuery) -> None:
         self._reader = reader
-        self._pairs_of = pairs_of
+        self._runtime = runtime
+        self._query = query
         self.answer, self.fail, self.end = reader.answer, reader.fail, reader.end
 
     @property
@@ -265,7 +263,8 @@ class _NestedReader:
         return self._reader.lifetime
 
     def take(self, changes: Changes, instants: EpochInstants) -> list[Delivery]:
-        return self._reader.take(self._pairs_of(changes, instants.now if instants.low is None else None), instants)
+        now = instants.now if instants.low is None else None
+        return self._reader.take(self._runtime.pairs_of(self._query, changes, now), instants)
 
 
 def _less(longer: Lengths, shorter: Lengths) -> Lengths:

@@ -111,12 +111,14 @@ class PlanParts:
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuousQuery:
-    """A registered query with its plan; `state` is the name of the plan's directory.
+    """A registered query with its plan; `state` is the name of the plan's directory. `written` is the plan as the user
+    has written it.
 
     This class is the kind of the route CHANGES. The other routes have a subclass each, beside their runtime.
     """
 
     plan: Node
+    written: Node
     execution: str = UPA
     name: str = ""
     serial: int = 0
@@ -150,7 +152,8 @@ class ContinuousQuery:
     @classmethod
     def of(cls, routed: RouteDecision, known: Statistics, execution: str, plan: Node | None = None) -> ContinuousQuery:
         """The query of a written plan. Without `plan` it gets the plan that `choose` found by the same statistics."""
-        return cls(plan=plan or optimise(routed.written, known, execution), execution=execution)
+        plan = plan or optimise(routed.written, known, execution)
+        return cls(plan=plan, written=routed.written, execution=execution)
 
     @property
     def streams(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ entry, so recovery depends on no statistics of its own time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -77,9 +78,12 @@ class Replanner:
 
     @cached_property
     def _candidates(self) -> list[Node]:
-        return rewritten(self._written(self.query.text))
+        return rewritten(self.query.written)
 
     def _written(self, text: str) -> Node:
+        """The plan of a text as it was written. The text of a replacement may be that of another query of the plan."""
+        if text == self.query.text:
+            return self.query.written
         return plan_changes(bind(as_select(text), self._directories.shared.catalog))
 
     def replacement(self, plan: Node, known: Statistics, progress: PlanProgress) -> PlanReplacement | None:
@@ -121,7 +125,7 @@ class Replanner:
         return evaluated(cheapest(plans, known, execution), known, execution)[0]
 
     def _digest(self, plan: Node) -> str:
-        return type(self.query)(plan=plan, execution=self.query.execution).digest
+        return replace(self.query, plan=plan).digest
 
 
 def has_changed(before: Statistics, now: Statistics) -> bool:

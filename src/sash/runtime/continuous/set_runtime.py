@@ -60,7 +60,7 @@ class SetQuery(ContinuousQuery):
     @classmethod
     def of(cls, routed: RouteDecision, known: Statistics, execution: str, plan: Node | None = None) -> SetQuery:
         assert routed.windowed_set is not None
-        return cls(plan=routed.written, execution=execution, asked=routed.windowed_set)
+        return cls(plan=routed.written, written=routed.written, execution=execution, asked=routed.windowed_set)
 
     @property
     def identity(self) -> str:

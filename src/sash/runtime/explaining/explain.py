@@ -6,7 +6,7 @@ runtime, by the same code, and EXPLAIN reads the decisions there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 
@@ -18,12 +18,12 @@ from sash.panes.partials import Partial
 from sash.panes.readings import TableName
 from sash.plan.nodes import tree
 from sash.runtime.compiler import CompiledQuery
-from sash.runtime.explaining.explain_time import time_lines
+from sash.runtime.explaining.explanation import Explanation, Section, time_sections
 from sash.runtime.periodic.active import ActiveQuery, BoundReading
 from sash.runtime.periodic.onetime import PaneLack, PaneOffer, offered
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.periodic.stream_runtime import StreamRuntime
-from sash.runtime.route import RowsBehind, rows_behind
+from sash.runtime.route import RouteDecision, RowsBehind, SelectDecision, rows_behind
 from sash.runtime.stored.stored_indexes import COLLECTED
 from sash.schedule import cost_per_time, joint_cost, separate_cost
 from sash.sharing.choose import CLUSTER as CLUSTER_PANES
@@ -43,11 +43,26 @@ _SYNOPSES = {
 _WISHED = "the query asks for it"
 
 
-def read_as(select: Select, catalog: Catalog) -> Iterator[str]:
+def read_as(select: Select, catalog: Catalog) -> Iterator[Section]:
     """The CQL that a SELECT stands for, if it leaves something to Sash."""
     cql = complete(select, catalog).cql
     if cql != select.text:
-        yield f"Read as: {' '.join(cql.split())}"
+        yield Section("Read as", " ".join(cql.split()))
+
+
+def explain_select(
+    decision: SelectDecision, answer: Explanation | None, explain_changes: Callable[[RouteDecision], Explanation]
+) -> Explanation:
+    """Both explanations of a SELECT without SLIDE, or the only one. `answer` explains the decision's answer."""
+    sections = [] if answer is None else list(answer.parts)
+    if decision.changes is not None:
+        if sections:
+            sections.append(Section("REGISTER QUERY .. AS would make it continuous:", apart=True))
+        sections += explain_changes(decision.changes).parts
+    if decision.refusal is not None:
+        reason = str(decision.refusal).splitlines()[0]
+        sections.append(Section("It cannot be registered without SLIDE", reason, apart=bool(sections)))
+    return Explanation(sections)
 
 
 def tried(
@@ -97,37 +112,33 @@ def _linked(query: CompiledQuery, registered: Iterable[CompiledQuery]) -> set[Ta
 
 def explain(
     query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind | None = None, offer: PaneOffer | None = None
-) -> str:
+) -> Explanation:
     """`runtime` has the query, or would be asked the question.
 
     `way` is the route of a one-time question; without it EXPLAIN assumes that the stream has no index. `offer` is what
     panes have for it, looked up between two slides.
     """
-    lines = ["Plan", *(f"  {'  ' * depth}{node.describe()}" for depth, node in tree(query.plan))]
-    stream = runtime.stream
-    lines += time_lines([stream])
+    stream, nodes = runtime.stream, [f"  {'  ' * depth}{node.describe()}" for depth, node in tree(query.plan)]
+    sections = [Section("Plan", lines=nodes), *time_sections([stream])]
     if stream.shed is not None:
-        lines.append(_shed_line(stream))
+        sections.append(Section("Overload", _shed_text(stream)))
     if query.slide is None:
         way = way or rows_behind(query, stream)
-        return "\n".join([*lines, *_one_time_lines(offer or offered(query, runtime), runtime, way)])
+        return Explanation([*sections, *_one_time_sections(offer or offered(query, runtime), runtime, way)])
     active = runtime.active[query.name]
     home = runtime.groups[active.home.name]
     for shown in [_ExplainedTable(active, runtime.groups[group.name]) for group in active.groups]:
-        lines += _table_lines(shown, runtime)
-        if runtime.flies and shown.choice.kind == CLUSTER_PANES:
-            lines.append("  live, slides do not wait for the job")
-        if shown.group.label in runtime.unreduced:
-            part = f"{runtime.unreduced[shown.group.label]:.0%}"
-            lines.append(f"  note: these groups are {part} of the tuples; panes save little")
-    return "\n".join([*lines, *_rule_lines(active, home), *_schedule_lines(active, home)])
+        sections += [_table_section(shown, runtime), *_synopsis_sections(shown, runtime)]
+    rules = _rule_lines(active, home)
+    sections += [Section("Rules", lines=rules)] if rules else []
+    return Explanation([*sections, *_schedule_sections(active, home)])
 
 
-def _shed_line(stream: Stream) -> str:
+def _shed_text(stream: Stream) -> str:
     others = "other aggregates are of the kept tuples" if stream.shed_approx else "averages are of the kept tuples"
     first = "" if stream.shed_first is None else f", first of those where {stream.shed_first}"
     kept = f"one tuple in {stream.shed} is kept{first}"
-    return f"Overload: {kept}; SUM and COUNT are scaled and have WITH BOUNDS, {others}"
+    return f"{kept}; SUM and COUNT are scaled and have WITH BOUNDS, {others}"
 
 
 class _ExplainedTable:
@@ -160,22 +171,22 @@ class _ExplainedTable:
         return SynopsisChoice(place.kind, _WISHED if place.kind == query.synopsis else place.reason)
 
 
-def _one_time_lines(offer: PaneOffer, runtime: StreamRuntime, way: RowsBehind) -> list[str]:
+def _one_time_sections(offer: PaneOffer, runtime: StreamRuntime, way: RowsBehind) -> list[Section]:
     """A question changes nothing: it reads the panes that registered queries have, or stored rows, or is refused."""
     stream, lacks = runtime.stream, {lack.table: _lack_text(lack, runtime.stream) for lack in offer.lacks}
     tables = {reading.table: number for number, reading in enumerate(offer.query.readings)}
     if way.refusal is None and not lacks and offer.begins_late:
         lacks = dict.fromkeys(tables, "panes begin later than its window")
-    lines = []
+    texts = []
     for table, number in tables.items():
         bound = None if table in lacks else runtime.offer(offer.query, number)
-        lines.append(_without_panes(stream, way, lacks[table]) if bound is None else _from_panes(bound.group, stream))
-    if way.refusal is not None or not lacks:
-        return lines
-    lines += _sliding_lines(way)
-    if way.index is not None:
-        lines.append(f"Instead of the rows: the {way.index.kind} index on {way.index.column}")
-    return lines
+        texts.append(_without_panes(stream, way, lacks[table]) if bound is None else _from_panes(bound.group, stream))
+    below = [] if way.refusal is not None or not lacks else _sliding_lines(way)
+    sections = [Section("One-time", text) for text in texts]
+    sections[-1] = sections[-1]._replace(lines=below)
+    if below and way.index is not None:
+        sections.append(Section("Instead of the rows", f"the {way.index.kind} index on {way.index.column}"))
+    return sections
 
 
 def _lack_text(lack: PaneLack, stream: Stream) -> str:
@@ -188,16 +199,16 @@ def _lack_text(lack: PaneLack, stream: Stream) -> str:
 
 def _from_panes(group: PaneGroup, stream: Stream) -> str:
     table = f"pane table {stream.name} by {group.label}, panes of {_extent(group, group.clock.length)}"
-    return f"One-time: answered from {table}, as of the newest closed pane"
+    return f"answered from {table}, as of the newest closed pane"
 
 
 def _without_panes(stream: Stream, way: RowsBehind, reason: str) -> str:
     if way.refusal is not None:
-        return f"One-time: refused, {reason}"
+        return f"refused, {reason}"
     assert stream.keep is not None
     kept = f"KEEP {format_duration(stream.keep)}{' STORED IN CLUSTER' if stream.keep_in == CLUSTER else ''}"
     how = "sub-window by sub-window" if way.why_spark is None else "by a pass on Spark"
-    return f"One-time: {how} over the stored rows ({kept}), because {reason}"
+    return f"{how} over the stored rows ({kept}), because {reason}"
 
 
 def _sliding_lines(way: RowsBehind) -> list[str]:
@@ -210,18 +221,18 @@ def _sliding_lines(way: RowsBehind) -> list[str]:
     return ["  if a sub-window that was read leaves the window: taken back"]
 
 
-def _table_lines(shown: _ExplainedTable, runtime: StreamRuntime) -> list[str]:
+def _table_section(shown: _ExplainedTable, runtime: StreamRuntime) -> Section:
     group, stream = shown.group, runtime.stream
     how = "one pass over the numbered tuples" if group.by_rows else "one pass on Spark"
     pane = _extent(group, group.clock.length)
-    lines = [f"Pane table {stream.name} by {group.label}: panes of {pane}, {how}"]
+    lines = list[str]()
     for bound in shown.own:
         lines += _partial_lines(shown, bound)
         if bound.reading.sub_window is not None:
             lines += _list_lines(shown, bound, bound.reading.sub_window, runtime)
     lines += [_counter_line(key, group.name) for key in group.name.keys if isinstance(key, CounterKey)]
     # Several readings of a query may need the same partials.
-    return [*dict.fromkeys(lines), *_synopsis_lines(shown)]
+    return Section(f"Pane table {stream.name} by {group.label}", f"panes of {pane}, {how}", list(dict.fromkeys(lines)))
 
 
 def _counter_line(key: CounterKey, table: TableName) -> str:
@@ -265,37 +276,49 @@ def _partial_lines(shown: _ExplainedTable, bound: BoundReading) -> list[str]:
     return lines
 
 
-def _synopsis_lines(shown: _ExplainedTable) -> list[str]:
+def _synopsis_sections(shown: _ExplainedTable, runtime: StreamRuntime) -> list[Section]:
+    """What answers a query from a pane table, and what is to be known about it."""
+    notes = list[str]()
+    if runtime.flies and shown.choice.kind == CLUSTER_PANES:
+        notes.append("  live, slides do not wait for the job")
+    if shown.group.label in runtime.unreduced:
+        part = f"{runtime.unreduced[shown.group.label]:.0%}"
+        notes.append(f"  note: these groups are {part} of the tuples; panes save little")
+    sections = [_synopsis_section(shown), *_filter_sections(shown)]
+    sections[-1] = sections[-1]._replace(lines=[*sections[-1].lines, *notes])
+    return sections
+
+
+def _synopsis_section(shown: _ExplainedTable) -> Section:
     choice = shown.choice
     if shown.group.name.partition:
-        return [f"Synopsis: single rows, the last {shown.panes} of each partition"]
+        return Section("Synopsis", f"single rows, the last {shown.panes} of each partition")
     merged = ["UNBOUNDED"] if shown.group.members.keeps_everything else []
     merged += sorted(window.extent for window in shown.group.members.landmarks)
     history = f", older ones merged for {_names(merged)}" if merged else ""
-    lines = [f"Synopsis: {_SYNOPSES[choice.kind].format(panes=shown.panes, history=history)}"]
-    lines += [f"  because {choice.reason}"] if choice.reason else []
+    lines = [f"  because {choice.reason}"] if choice.reason else []
     scanned = synopsis_kind(choice.kind) in SCANNED
     together = "in one scan" if scanned else "looked up together where windows are equal"
     if (lengths := len(shown.own[0].reading.window.parts)) > 1:
         how = "in one scan as far as the longest" if scanned else "looked up one by one"
         lines.append(f"  {lengths} lengths, {how}")
     lines.append(f"  read by {_names(shown.mates)} too, {together}" if shown.mates else "  its only reader")
-    return [*lines, *_filter_lines(shown)]
+    return Section("Synopsis", _SYNOPSES[choice.kind].format(panes=shown.panes, history=history), lines)
 
 
-def _filter_lines(shown: _ExplainedTable) -> list[str]:
+def _filter_sections(shown: _ExplainedTable) -> list[Section]:
     """Whether a collective index answers HAVING, who shares the index, or what is missing for one."""
     decision = shown.group.choices.filters.decision(shown.active)
     if decision is None:
         return []
     if decision.why_not is not None:
-        return [f"Having: evaluated for every group; {decision.why_not}"]
+        return [Section("Having", f"evaluated for every group; {decision.why_not}")]
     key, ending = decision.key, "the groups it finds are tested exactly"
     if shown.active.compiled.finishers[0].query.approximate:
         ending = "its superset is the answer" if key.function in ("count", "sum") else "its answer is exact"
     sharers = [name for name in decision.company if name != shown.active.name]
     company = f"shared with {_names(sharers)}" if sharers else "for this query alone"
-    return [f"Substream filter: {key.name} on {key}, {company}; {ending}"]
+    return [Section("Substream filter", f"{key.name} on {key}, {company}; {ending}")]
 
 
 def _partial_text(partial: Partial) -> str:
@@ -319,7 +342,7 @@ def _rule_lines(active: ActiveQuery, home: PaneGroup) -> list[str]:
         lines.append(f"  computed together: {together}")
     if (output := home.schedule.output(active)) is not None:
         lines.append(f"  output: {output}")
-    return ["Rules", *dict.fromkeys(lines)] if lines else []
+    return list(dict.fromkeys(lines))
 
 
 # -- the schedule --------------------------------------------------------------------------------------
@@ -330,7 +353,7 @@ def _extent(group: PaneGroup | TableName, length: int) -> str:
     return f"{length} row{'s' * (length != 1)}" if group.by_rows else format_duration(length)
 
 
-def _schedule_lines(active: ActiveQuery, home: PaneGroup) -> list[str]:
+def _schedule_sections(active: ActiveQuery, home: PaneGroup) -> list[Section]:
     """`home` is the group in which the query is scheduled, or a trial of it."""
     query = active.compiled
     policy, leader = f"policy {home.settings.policy}", home.schedule.leader(active)
@@ -339,20 +362,23 @@ def _schedule_lines(active: ActiveQuery, home: PaneGroup) -> list[str]:
     if leader is not active:
         assert leader.compiled.slide is not None
         answered = f"answered with {leader.name}, every {_extent(home, leader.compiled.slide)} (CS8)"
-        return [f"Schedule: {policy}, {answered}; without {leader.name}, every {period}"]
+        return [Section("Schedule", f"{policy}, {answered}; without {leader.name}, every {period}")]
     task = home.schedule.local.task_of(active.name)
     same = [name for name in task.members if name != active.name]
     company = f"with {_names(same)}" if same else "alone in it"
-    lines = [
-        f"Schedule: {policy}, group {task.group}, sub-group SLIDE {period}, {company}",
-        *_plan_lines(home, task.group, task.period),
-        f"Expected cost per execution: {_cost_text(active, home, [home.schedule.queries[name] for name in same])}",
+    place = f"{policy}, group {task.group}, sub-group SLIDE {period}, {company}"
+    sections = [
+        Section("Schedule", place, _plan_lines(home, task.group, task.period)),
+        Section(
+            "Expected cost per execution", _cost_text(active, home, [home.schedule.queries[name] for name in same])
+        ),
     ]
     longest = max(window.length for window in query.windows)
     if query.slide > longest and not home.name.partition:
         gap = _extent(home, query.slide - longest)
-        lines.append(f"Note: SLIDE is longer than WINDOW: {gap} of every {_extent(home, query.slide)} are in no answer")
-    return lines
+        of = f"{gap} of every {_extent(home, query.slide)} are in no answer"
+        sections.append(Section("Note", f"SLIDE is longer than WINDOW: {of}"))
+    return sections
 
 
 def _plan_lines(home: PaneGroup, group: str, mine: int) -> list[str]:

@@ -6,7 +6,7 @@ Also EXPLAIN of INTERSECT and EXCEPT of two windows that a set-valued index answ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sash.catalog import Route, Stream
 from sash.changes.buffers import buffer_for
@@ -56,22 +56,23 @@ from sash.plan.stages import EVERYWHERE, StagePlan, Target, stages
 from sash.rows.set_index import DEFAULT_DIRECTORY
 from sash.runtime.continuous.continuous_queries import PlanDecision
 from sash.runtime.continuous.join_layout import JoinLayout
-from sash.runtime.explaining.explain_time import time_lines
-from sash.runtime.route import RouteDecision, SelectDecision
+from sash.runtime.explaining.explanation import Explanation, Section, time_sections
 
 _NAMES = {"list": "L-INDEX", "tree": "T-INDEX", "hash": "H-INDEX", "unsorted": "UH-INDEX"}
 
 
-def explain_sets(asked: WindowedSet, mates: Sequence[str] = ()) -> Iterator[str]:
+def explain_sets(asked: WindowedSet, mates: Sequence[str] = ()) -> Iterator[Section]:
     """Which index answers, what it counts, and which queries ask the same."""
     kind = "G-INDEX" if asked.groups is not None else _NAMES[DEFAULT_DIRECTORY]
     counted = "group of values" if asked.groups is not None else "value"
-    yield f"Answered from one {kind} of both windows, with two counts for each {counted}"
-    yield f"  {_answer(asked)}"
-    for side, name in zip(asked.sides, ("first", "second"), strict=True):
-        yield f"  {name} count: {_window(side, asked.pane)}"
-    yield f"On Spark: the values of each pane of {format_duration(asked.pane)} are counted; no tuple leaves it"
-    yield f"Shared with {', '.join(mates)}" if mates else "Not shared yet"
+    sides = zip(asked.sides, ("first", "second"), strict=True)
+    counts = [f"  {name} count: {_window(side, asked.pane)}" for side, name in sides]
+    title = f"Answered from one {kind} of both windows, with two counts for each {counted}"
+    yield Section(title, lines=[f"  {_answer(asked)}", *counts])
+    yield Section(
+        "On Spark", f"the values of each pane of {format_duration(asked.pane)} are counted; no tuple leaves it"
+    )
+    yield Section(f"Shared with {', '.join(mates)}" if mates else "Not shared yet")
 
 
 def _answer(asked: WindowedSet) -> str:
@@ -104,25 +105,12 @@ _KINDS = {
 }
 
 
-def explain_select(
-    decision: SelectDecision, answer: str | None, explain_changes: Callable[[RouteDecision], str]
-) -> str:
-    """Both explanations of a SELECT without SLIDE, or the only one. `answer` explains the decision's answer."""
-    texts = [] if answer is None else [answer]
-    if decision.changes is not None:
-        heading = "REGISTER QUERY .. AS would make it continuous:\n" if texts else ""
-        texts.append(f"{heading}{explain_changes(decision.changes)}")
-    if decision.refusal is not None:
-        texts.append(f"It cannot be registered without SLIDE: {str(decision.refusal).splitlines()[0]}")
-    return "\n\n".join(texts)
-
-
-def explain_continuous(decision: PlanDecision, streams: Iterable[Stream] = ()) -> str:
+def explain_continuous(decision: PlanDecision, streams: Iterable[Stream] = ()) -> Explanation:
     """`streams` are those that the plan reads."""
-    return "\n".join([*_explained(decision), *time_lines(streams)])
+    return Explanation([*_explained(decision), *time_sections(streams)])
 
 
-def _explained(decision: PlanDecision) -> list[str]:
+def _explained(decision: PlanDecision) -> list[Section]:
     plan, strategy = decision.choice.plan, decision.choice.strategy
     if decision.group is not None:
         joins = explain_joins(decision.group.plan, decision.current, strategy)
@@ -136,18 +124,18 @@ def _explained(decision: PlanDecision) -> list[str]:
     state = [*explain_state(plan, decision.current, strategy), *explain_promises(plan, strategy)]
     own = [*state, *_own_join(decision), *_nested(decision)]
     chosen = [*_rewriting(decision), *_replanning(decision), *_evaluation(decision)]
-    why = [*chosen, *own, *joins, *_execution(decision), *_beginning(decision)]
+    why = [*chosen, *own, *joins, _execution(decision), *_beginning(decision)]
     return [*explain_plan(plan), *why]
 
 
-def explain_plan(plan: Node) -> list[str]:
+def explain_plan(plan: Node) -> list[Section]:
     every = stages(plan)
     exchanges = {path: f"Exchange {_by([column])}" for stage in every for path, column in stage.lower.items()}
     shown = [f"  {'  ' * depth}{line}" for depth, line in _tree(plan, "", 0, exchanges)]
     patterns = {node.pattern for _, node in edges(plan)}
     used = [f"  {pattern.label:3}  {text}" for pattern, text in _PATTERNS.items() if pattern in patterns]
-    title = [_title(plan), "Plan, each edge with its update pattern"]
-    return [*title, *shown, *used, *_growth(plan), *_on_spark(plan, every)]
+    edged = Section("Plan, each edge with its update pattern", lines=[*shown, *used])
+    return [_title(plan), edged, *_growth(plan), _on_spark(plan, every)]
 
 
 def _tree(node: Node, path: str, depth: int, exchanges: dict[str, str]) -> Iterator[tuple[int, str]]:
@@ -160,13 +148,14 @@ def _tree(node: Node, path: str, depth: int, exchanges: dict[str, str]) -> Itera
         yield from _tree(below, path_below(path, place), depth + 1, exchanges)
 
 
-def explain_state(node: Node, known: Statistics, strategy: str) -> Iterator[str]:
+def explain_state(node: Node, known: Statistics, strategy: str) -> Iterator[Section]:
     """The buffers that depend on the data, the groups that keep few tuples, and what bounds the memory of whole
     streams; from the answer down."""
     if isinstance(node, GroupBy) and drops_outdone(node, strategy):
-        yield f"State of {node.describe()}: without tuples that another one outlives and outdoes"
+        yield Section(f"State of {node.describe()}", "without tuples that another one outlives and outdoes")
     if _remembers_values(node):
-        yield f"State of {node.describe()}: bounded, a row for each value: conditions and tables leave finitely many"
+        bounded = "bounded, a row for each value: conditions and tables leave finitely many"
+        yield Section(f"State of {node.describe()}", bounded)
     lower = strategy_below(node, strategy)
     for below in inputs(node):
         if isinstance(node, STORING) and executed_pattern(below, strategy) is UpdatePattern.STRICT and strategy == UPA:
@@ -180,26 +169,26 @@ def _remembers_values(node: Node) -> bool:
     return is_whole or isinstance(node, RememberedValues)
 
 
-def explain_promises(plan: Node, strategy: str) -> Iterator[str]:
+def explain_promises(plan: Node, strategy: str) -> Iterator[Section]:
     """The columns about which a promise lets an operator forget tuples."""
     for node, columns in useful_promises(plan, strategy):
         names = ", ".join(dict.fromkeys(f"{each.stream}.{each.column}" for each in columns))
-        yield f"punctuate() on {names} frees state of {node.describe()}"
+        yield Section(f"punctuate() on {names} frees state of {node.describe()}")
 
 
-def _stored(node: Node, known: Statistics) -> str:
+def _stored(node: Node, known: Statistics) -> Section:
     part = flow_above(node, known, UPA).announced
     kind = buffer_for(UpdatePattern.STRICT, taken_back=part).kind
     matched = [matched_in(each) for _, each in edges(node) if isinstance(each, Negation | Intersection)]
     source = "measured" if any(name in known.taken_back for name in matched) else "assumed"
     ends = f"{part:.0%} of its tuples are taken back ({source})" if part < 1 else "all of its tuples are taken back"
-    return f"State of {node.describe()}: {kind}, because {ends}"
+    return Section(f"State of {node.describe()}", f"{kind}, because {ends}")
 
 
-def _growth(plan: Node) -> list[str]:
+def _growth(plan: Node) -> list[Section]:
     if is_stream(plan) or plan.pattern is not UpdatePattern.MONOTONIC or not _has_endless_rows(plan):
         return []
-    return ["View: grows for ever, because no result expires; Istream(..) has the results without a view"]
+    return [Section("View", "grows for ever, because no result expires; Istream(..) has the results without a view")]
 
 
 def _has_endless_rows(node: Node) -> bool:
@@ -211,7 +200,7 @@ def _has_endless_rows(node: Node) -> bool:
 # -- aggregates over a join ----------------------------------------------------------------------------------
 
 
-def _from_synopses(decision: PlanDecision, layout: JoinLayout) -> Iterator[str]:
+def _from_synopses(decision: PlanDecision, layout: JoinLayout) -> Iterator[Section]:
     """What answers, why, and which queries share the join and the synopses."""
     joined = decision.routed.joined
     place = None if joined is None else layout.place_of(joined)
@@ -219,63 +208,72 @@ def _from_synopses(decision: PlanDecision, layout: JoinLayout) -> Iterator[str]:
     table, (first, second) = layout.tables[place.table], layout.cut.windows
     panes = f"panes of {format_duration(layout.cut.length)}"
     groups = f", by {', '.join(table.keys)}" if table.keys else ""
-    yield f"Answered from a join synopsis over {place.pair.first} and {place.pair.second} {panes}{groups}"
-    yield f"  {table.choice.reason}"
     rule, apart = place.together
     together = "looked up once for equal windows" if apart else "one scan answers all windows that are due"
-    yield f"  {place.decision.reason} ({place.decision.rule}); {together} ({rule})"
+    yield Section(
+        f"Answered from a join synopsis over {place.pair.first} and {place.pair.second} {panes}{groups}",
+        lines=[
+            f"  {table.choice.reason}",
+            f"  {place.decision.reason} ({place.decision.rule}); {together} ({rule})",
+        ],
+    )
     windows = f"windows of {format_duration(first)} and {format_duration(second)}"
     alone = "not shared yet" if decision.apart is None else f"not shared with {decision.apart}"
     shared = f"shared with {', '.join(decision.mates)}" if decision.mates else alone
-    yield f"One join over {windows}: {shared}"
+    yield Section(f"One join over {windows}", shared)
 
 
-def _own_join(decision: PlanDecision) -> list[str]:
+def _own_join(decision: PlanDecision) -> list[Section]:
     """Why an aggregate over a join does not share it."""
     routed = decision.routed
     if routed.is_free or routed.joined is None:
         return []
-    return [f"One join for this query alone: SET EXECUTION {routed.execution} gives it its own plan"]
+    return [Section("One join for this query alone", f"SET EXECUTION {routed.execution} gives it its own plan")]
 
 
-def _nested(decision: PlanDecision) -> list[str]:
+def _nested(decision: PlanDecision) -> list[Section]:
     """Which queries with other windows use the same state, or why they do not."""
     found = decision.nested
     if found is None:
         return []
     names = f"shared with {', '.join(decision.mates)}" if found.allowed else f"not shared with {decision.apart}"
-    return [f"State {names}: {found.reason} ({found.rule})"]
+    return [Section(f"State {names}", f"{found.reason} ({found.rule})")]
 
 
-def _beginning(decision: PlanDecision) -> list[str]:
+def _beginning(decision: PlanDecision) -> list[Section]:
     """When a query that comes after its streams' first tuples has seen enough."""
-    return [] if decision.late is None else [f"B{decision.late.described[1:]}"]
+    if decision.late is None:
+        return []
+    title, _, when = decision.late.described.partition(": ")
+    return [Section(f"B{title[1:]}", when)]
 
 
 # -- what was chosen, and why -----------------------------------------------------------------------------
 
 
-def _rewriting(decision: PlanDecision) -> list[str]:
+def _rewriting(decision: PlanDecision) -> list[Section]:
     """What the optimiser's change of the plan gains."""
     chosen = decision.choice
     if eagerly(chosen.plan) == decision.routed.written:
         return []
     before = cost(decision.routed.written, decision.statistics, chosen.strategy)
-    return [f"Rewritten: {_ms(chosen.prices[chosen.strategy])} per second expected, {_ms(before)} as written"]
+    expected = f"{_ms(chosen.prices[chosen.strategy])} per second expected, {_ms(before)} as written"
+    return [Section("Rewritten", expected)]
 
 
-def _replanning(decision: PlanDecision) -> list[str]:
+def _replanning(decision: PlanDecision) -> list[Section]:
     """Since when this plan runs instead of the registered one, and why no other plan of several windows takes over."""
-    lines, found = list[str](), decision.replaced
+    sections, found = list[Section](), decision.replaced
     if found is not None:
         as_of = to_datetime(found.at).isoformat()
-        lines += [f"Plan replaced as of {as_of}, by what was measured: the plan before it cost {_ms(found.before)}"]
+        title = f"Plan replaced as of {as_of}, by what was measured"
+        sections.append(Section(title, f"the plan before it cost {_ms(found.before)}"))
     if decision.fixed is not None and len(windows(decision.choice.plan)) > 1:
-        lines += [f"Plan not replaced while it runs: {decision.fixed}"]
-    return lines
+        sections.append(Section("Plan not replaced while it runs", decision.fixed))
+    return sections
 
 
-def _evaluation(decision: PlanDecision) -> list[str]:
+def _evaluation(decision: PlanDecision) -> list[Section]:
     """Whether a join under SLIDE is computed at the multiples alone, and what the other way would cost."""
     prices, lazy = decision.choice.evaluations, evaluation_of(decision.choice.plan)
     if prices is None:
@@ -283,20 +281,18 @@ def _evaluation(decision: PlanDecision) -> list[str]:
     like = "" if decision.like is None else f", as query '{decision.like}'"
     if lazy is None:
         costs = f"{_ms(prices.eager)} per second expected, {_ms(prices.lazy)} at the multiples alone"
-        return [f"Evaluated by every micro-batch{like}: {costs}"]
+        return [Section(f"Evaluated by every micro-batch{like}", costs)]
     algorithm = f"algorithm {5 if keeps_times(lazy) else 4} of the thesis"
     costs = f"{_ms(prices.lazy)} per second expected, {_ms(prices.eager)} by every micro-batch"
-    return [f"Evaluated at the multiples alone ({algorithm}){like}: {costs}"]
+    return [Section(f"Evaluated at the multiples alone ({algorithm}){like}", costs)]
 
 
-def _execution(decision: PlanDecision) -> list[str]:
+def _execution(decision: PlanDecision) -> Section:
     chosen = decision.choice
     prices = ", ".join(f"{strategy} {_ms(price)}" for strategy, price in chosen.prices.items())
-    return [
-        f"Execution: {chosen.strategy}, {_why(decision)}",
-        f"  expected per second of event time: {prices} (direct is never chosen)",
-        *(f"  {line}" for line in _known(decision)),
-    ]
+    expected = f"  expected per second of event time: {prices} (direct is never chosen)"
+    known = [f"  {line}" for line in _known(decision)]
+    return Section("Execution", f"{chosen.strategy}, {_why(decision)}", [expected, *known])
 
 
 def _why(decision: PlanDecision) -> str:
@@ -340,21 +336,20 @@ def _ms(micros: float) -> str:
     return f"{micros / 1_000:,.3g} ms" if micros < 1e6 else f"{micros / 1_000:,.0f} ms"
 
 
-def _title(plan: Node) -> str:
+def _title(plan: Node) -> Section:
     sampling = sampling_of(plan)
     if sampling is not None:
-        return f"Continuous, answered at the multiples of {format_duration(sampling.slide)}"
-    return "Continuous: every arrival and every expiry changes the answer"
+        return Section(f"Continuous, answered at the multiples of {format_duration(sampling.slide)}")
+    return Section("Continuous", "every arrival and every expiry changes the answer")
 
 
-def _on_spark(plan: Node, every: Sequence[StagePlan]) -> list[str]:
+def _on_spark(plan: Node, every: Sequence[StagePlan]) -> Section:
     """How each stage is spread over buckets, from the windows up."""
     if len(every) == 1:
         reason = "" if every[0].spread else ", because no column is a key of all compared inputs"
-        return [f"On Spark: {_buckets(plan, every[0])}{reason}"]
-    numbered = enumerate(every, 1)
-    shown = (f"  {number}  {_buckets(plan, stage)}" for number, stage in numbered)
-    return [f"On Spark: {len(every)} stages", *shown]
+        return Section("On Spark", f"{_buckets(plan, every[0])}{reason}")
+    shown = [f"  {number}  {_buckets(plan, stage)}" for number, stage in enumerate(every, 1)]
+    return Section("On Spark", f"{len(every)} stages", shown)
 
 
 def _buckets(plan: Node, stage: StagePlan) -> str:
@@ -376,11 +371,11 @@ def _by(targets: Sequence[Target]) -> str:
 # -- the order of a join (thesis 5.3): what is known of its inputs, and the cost of probing them in each order --------
 
 
-def explain_joins(plan: Node, known: Statistics, strategy: str) -> list[str]:
-    """The lines of every join in a plan, from the answer down."""
+def explain_joins(plan: Node, known: Statistics, strategy: str) -> list[Section]:
+    """A section for every join in a plan, from the answer down."""
     execution = join_execution(plan, SECOND)
     joins = [node for node in _downward(plan) if isinstance(node, Join | MultiJoin)]
-    return [line for join in joins for line in _join_lines(join, known, strategy, execution)]
+    return [_join_section(join, known, strategy, execution) for join in joins]
 
 
 def _downward(plan: Node) -> Iterator[Node]:
@@ -389,17 +384,16 @@ def _downward(plan: Node) -> Iterator[Node]:
         yield from _downward(below)
 
 
-def _join_lines(join: Join | MultiJoin, known: Statistics, strategy: str, execution: JoinExecution) -> Iterator[str]:
-    if isinstance(join, MultiJoin) and not join.is_common:
-        yield from _of_graph(join, known, strategy)
-    else:
-        yield from _order_of(join, known, strategy, execution)
-    if isinstance(join, MultiJoin):
-        when = "multiple of SLIDE" if execution.lazy else "micro-batch"
-        yield f"  every {when} chooses the order again, by the tuples stored then"
+def _join_section(join: Join | MultiJoin, known: Statistics, strategy: str, execution: JoinExecution) -> Section:
+    if not isinstance(join, MultiJoin):
+        return _order_of(join, known, strategy, execution)
+    section = _order_of(join, known, strategy, execution) if join.is_common else _of_graph(join, known, strategy)
+    when = "multiple of SLIDE" if execution.lazy else "micro-batch"
+    again = f"  every {when} chooses the order again, by the tuples stored then"
+    return section._replace(lines=[*section.lines, again])
 
 
-def _order_of(join: Join | MultiJoin, known: Statistics, strategy: str, execution: JoinExecution) -> Iterator[str]:
+def _order_of(join: Join | MultiJoin, known: Statistics, strategy: str, execution: JoinExecution) -> Section:
     below, flows = inputs(join), [flow_above(each, known, strategy) for each in inputs(join)]
     # Without keys every tuple meets every tuple: as if all had one value.
     names = list(zip(*join.keys, strict=True)) or [()] * len(below)
@@ -410,28 +404,32 @@ def _order_of(join: Join | MultiJoin, known: Statistics, strategy: str, executio
     ]
     order = augmented(sides, execution=execution)
     shown = [own[0] if own else each.describe() for own, each in zip(names, below, strict=True)]
-    yield (
-        f"{join.describe()}, probed in the order {', '.join(shown[place] for place in order)}: "
-        f"{_number(order_cost(order, sides, execution))} tuples probed per second, "
-        f"{_number(order_cost(range(len(sides)), sides, execution))} as written"
-    )
+    lines = []
     for place in order:
         rate, live, many = map(_number, (flows[place].rate, flows[place].live, values[place]))
-        yield f"  {shown[place]}: {rate} tuples per second, {live} in the window, {many} values"
+        lines.append(f"  {shown[place]}: {rate} tuples per second, {live} in the window, {many} values")
+    return Section(
+        f"{join.describe()}, probed in the order {', '.join(shown[place] for place in order)}",
+        f"{_number(order_cost(order, sides, execution))} tuples probed per second, "
+        f"{_number(order_cost(range(len(sides)), sides, execution))} as written",
+        lines,
+    )
 
 
-def _of_graph(join: MultiJoin, known: Statistics, strategy: str) -> Iterator[str]:
+def _of_graph(join: MultiJoin, known: Statistics, strategy: str) -> Section:
     """Every input has an order of its own, along the equalities."""
     flows = [flow_above(each, known, strategy) for each in join.inputs]
     sides, names = graph_inputs(join, flows, known), [_name(each) for each in join.inputs]
     passed, written = (
         _number(partial_combinations(join, flows, known, order)) for order in (connected_order, written_order)
     )
-    yield f"{join.describe()}: {passed} partial combinations visited per second, {written} as written, none is stored"
+    lines = []
     for place, (flow, name) in enumerate(zip(flows, names, strict=True)):
         order = ", ".join(names[other] for other in connected_order(sides, place)[1:])
         rate, live, many = _number(flow.rate), _number(flow.live), _values(join, place, sides[place])
-        yield f"  {name} probes {order}: {rate} tuples per second, {live} in the window, {many}"
+        lines.append(f"  {name} probes {order}: {rate} tuples per second, {live} in the window, {many}")
+    visited = f"{passed} partial combinations visited per second, {written} as written, none is stored"
+    return Section(join.describe(), visited, lines)
 
 
 def _values(join: MultiJoin, place: int, side: GraphInput) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from sash.archive import Facts
-from sash.catalog import CLUSTER, KeptForm, QueryResult, Route, StoredIndex
+from sash.catalog import CLUSTER, KeptForm, QueryResult, Route
 from sash.core.changes import UpdatePattern
 from sash.core.time import Micros, format_duration
-from sash.runtime.explaining.explain_time import time_lines
+from sash.runtime.asking.query_results import ResultAccess
+from sash.runtime.explaining.explanation import Explanation, Section, time_sections
 from sash.runtime.stored.archive_feed import ArchiveFeed, wanted_keys
 from sash.runtime.stored.stored_access import (
     Access,
@@ -22,17 +22,7 @@ from sash.runtime.stored.stored_access import (
     sorting_column,
 )
 from sash.runtime.stored.stored_indexes import COLLECTED, StoredIndexes
-from sash.sql import ArchiveReading, Link, ResultReading, SoughtValues, StoredQuestion, StoredReading, WindowOrder
-
-
-@dataclass(frozen=True)
-class ResultAccess:
-    """The index that finds the sought values in a query's result, and about how many values it has."""
-
-    index: StoredIndex
-    sought: SoughtValues
-    values: int
-
+from sash.sql import ArchiveReading, Link, ResultReading, StoredQuestion, StoredReading, WindowOrder
 
 AccessOf = Callable[[ResultReading], ResultAccess | None]
 
@@ -42,9 +32,12 @@ def explain_rows(
     indexes_of: IndexesOf = lambda stream: None,
     feed_of: Callable[[str], ArchiveFeed] | None = None,
     access_of: AccessOf = lambda reading: None,
-) -> str:
+) -> Explanation:
     """`feed_of` gives an archive that exists already."""
-    return "\n".join(_lines(question, indexes_of, feed_of, access_of))
+    since = "the newest closed sub-window" if question.windows else "now"
+    lines = [f"  {line}" for line in _lines(question, indexes_of, feed_of, access_of)]
+    how = Section("One-time", f"by Spark SQL over the stored rows, as of {since}", lines)
+    return Explanation([*time_sections(reading.stream for reading in question.windows.values()), how])
 
 
 def _lines(
@@ -53,29 +46,24 @@ def _lines(
     feed_of: Callable[[str], ArchiveFeed] | None,
     access_of: AccessOf,
 ) -> Iterator[str]:
-    yield from time_lines(reading.stream for reading in question.windows.values())
-    if question.windows:
-        yield "One-time: by Spark SQL over the stored rows, as of the newest closed sub-window"
-    else:
-        yield "One-time: by Spark SQL over the stored rows, as of now"
     access = choose_access(question, indexes_of)
     for view, reading in question.windows.items():
-        yield f"  {view}: {_window(reading)}"
-        yield f"    {_access(reading, access[view], indexes_of(reading.stream), question.sorting)}"
+        yield f"{view}: {_window(reading)}"
+        yield f"  {_access(reading, access[view], indexes_of(reading.stream), question.sorting)}"
     if any(way is None for way in access.values()):
-        yield f"  {COLLECTED}"
+        yield COLLECTED
     for view, table in question.tables.items():
-        yield f"  {view}: table {table.name}"
+        yield f"{view}: table {table.name}"
     for view, archived in question.archives.items():
         feed = None if feed_of is None else feed_of(archived.archive.name)
-        yield f"  {view}: archive {archived.archive.name}, {_archived(archived, feed)}"
+        yield f"{view}: archive {archived.archive.name}, {_archived(archived, feed)}"
         if feed is not None:
-            yield f"    {_facts(feed.archive.facts())}"
+            yield f"  {_facts(feed.archive.facts())}"
     for view, result in question.results.items():
-        yield f"  {view}: query {result.result.name}, {_rows_asked(result.result)}{_kept(result.result)}"
-        yield f"    {_result_access(result, access_of(result))}"
+        yield f"{view}: query {result.result.name}, {_rows_asked(result.result)}{_kept(result.result)}"
+        yield f"  {_result_access(result, access_of(result))}"
     placed = [way.sorting.sql for way in access.values() if isinstance(way, ByPlace)]
-    yield f"  {placed[0] if placed else question.sql}"
+    yield placed[0] if placed else question.sql
 
 
 _RESULTS = {
@@ -109,7 +97,7 @@ def what_is_kept(form: KeptForm, keep: Micros) -> str:
 
 def _rows_asked(result: QueryResult) -> str:
     query = result.query
-    return _RESULTS[query.route] if query.keep is None else what_is_kept(query.kept, query.keep)
+    return _RESULTS[query.route] if query.keep is None else what_is_kept(query.kept_form, query.keep)
 
 
 def _kept(result: QueryResult) -> str:
@@ -125,7 +113,7 @@ def _result_access(reading: ResultReading, access: ResultAccess | None) -> str:
         return "every row"
     scanned = f"{terms}: looked for in every row"
     way_out = f"; CREATE INDEX ON {result.name} ({reading.sought[0].column}) would find the rows"
-    return f"{scanned}{way_out if result.is_kept else ''}"
+    return f"{scanned}{way_out if result.can_have_indexes else ''}"
 
 
 def _archived(reading: ArchiveReading, feed: ArchiveFeed | None) -> str:

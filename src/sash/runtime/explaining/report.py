@@ -23,10 +23,10 @@ from sash.core.time import SECOND, format_duration, to_datetime
 from sash.core.window import TimeWindow, Window
 from sash.isolation import Isolation
 from sash.panes.partials import Partial
-from sash.runtime.answers.answer import Explanation
 from sash.runtime.answers.registered_query import AnswerMemory, Query
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.continuous.plan_runtime import PlanRuntime
+from sash.runtime.explaining.explanation import Explanation
 from sash.runtime.periodic.active import ActiveQuery
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.statistics import ExecutionRecord, GroupStatistics, ReadStatistics
@@ -346,7 +346,7 @@ def _query_statistics(query: Query, scheduled: dict[str, Any]) -> dict[str, Any]
         "subscriber_errors": query.subscriber_errors,
         "subscribers": query.subscribers(),
         "sinks": query.sinks(),
-        **({} if query.outward.kept is None else query.outward.kept.statistics()),
+        **({} if query.outward.kept_result is None else query.outward.kept_result.statistics()),
         **scheduled,
         "lateness": scheduled.get("lateness", 0) / max(1, answers),
     }
@@ -387,7 +387,7 @@ def _stream_statistics(running: RunningStream) -> tuple[dict[str, Any], list[Pan
     seconds = counted.seconds_in_spark + counted.seconds_in_sash
     facts = {
         **vars(counted),
-        **(ReadStatistics() if running.kept is None else running.kept.reads).counts(),
+        **(ReadStatistics() if running.stored_window is None else running.stored_window.reads).counts(),
         "tuples_per_s": counted.tuples / seconds if seconds else 0.0,
         "overloaded": running.is_overloaded,
         "kept_part": 1 / running.keeps_one_in,

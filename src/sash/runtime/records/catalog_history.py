@@ -204,7 +204,7 @@ def _apply(change: Change, queries: dict[str, RegisteredQuery]) -> None:
             fields[names] = tuple(fields.get(names, ()))
         fields["measurements"] = tuple(map(tuple, fields.get("measurements", ())))
         fields["route"] = Route(fields["route"]) if "route" in fields else _earlier_route(fields["state"])
-        fields["kept"] = KeptForm(fields.get("kept", KeptForm.ANSWERS))
+        fields["kept_form"] = KeptForm(fields.pop("kept", KeptForm.ANSWERS))
         fields.setdefault("counters", False)
         # Queries are in the order of their serial numbers.
         queries.pop(change["name"].lower(), None)
@@ -282,7 +282,10 @@ def stream_of(change: Change) -> Stream:
 
 
 def query_change(query: RegisteredQuery) -> Change:
-    return {"change": "register query", **asdict(query)}
+    fields = asdict(query)
+    # The name that released catalogs have.
+    fields["kept"] = fields.pop("kept_form")
+    return {"change": "register query", **fields}
 
 
 def archive_change(archive: DeclaredArchive) -> Change:

@@ -191,9 +191,9 @@ class PaneRuntime:
         self.cluster = ClusterTables(self.panes, source, storage.panes, away)
         self._pane_queries = PaneQueries(self.panes, queries, audience)
         self.passes = Passes(source, self.panes, self._pane_queries, self.cluster, tables, isolation)
-        self.kept: StoredWindow | None = None
+        self.stored_window: StoredWindow | None = None
         if stream.keep is not None:
-            self.kept = StoredWindow(stream, level, files=storage.files, most_rows=settings.max_rows)
+            self.stored_window = StoredWindow(stream, level, files=storage.files, most_rows=settings.max_rows)
         self.input = InputMeter()
         self.epoch = -1
         self._is_broken = False
@@ -271,7 +271,7 @@ class PaneRuntime:
             one_in=passed.one_in,
             jumped=JumpedTuples(*passed.jumped),
             kept=kept,
-            lasts=None if self.kept is None or kept is None else self.kept.last_end(kept),
+            lasts=None if self.stored_window is None or kept is None else self.stored_window.last_end(kept),
             landed=landing or None,
         )
         with self._all_or_broken():
@@ -296,10 +296,10 @@ class PaneRuntime:
 
     def _rows_to_keep(self, batch: Batch) -> RowsAndLate:
         """What the stored window takes of a micro-batch, and how many tuples came too late for it."""
-        if self.kept is None:
+        if self.stored_window is None:
             return None, 0
         with self.panes.statistics.in_spark():
-            return rows_of_batch(self.kept, self.pipeline, batch.rows, batch.epoch, batch.watermark)
+            return rows_of_batch(self.stored_window, self.pipeline, batch.rows, batch.epoch, batch.watermark)
 
     def _cut(self, watermark: Micros | None, is_batch: bool) -> None:
         """Spark makes the short lists of the panes that close next. No lock is held: questions go on."""
@@ -392,14 +392,14 @@ class PaneRuntime:
         changes = self.cluster.changes(progress.outcome.failed)
         self._pane_queries.hand_over(progress, delivered=False)
         self._journal.append(replace(entry, cluster=changes))
-        edge = KEEP_ALL if self.kept is None else self.kept.oldest
+        edge = KEEP_ALL if self.stored_window is None else self.stored_window.oldest
         snapshot = self._journal.compact(self.save, edge)
         if snapshot is not None:
             report_snapshot(self.stream.name, snapshot)
         is_batch = isinstance(entry, BatchEntry)
         self.cluster.settle(taken_back=is_batch)
-        if self.kept is not None:
-            self.kept.let_go(taken_back=is_batch)
+        if self.stored_window is not None:
+            self.stored_window.let_go(taken_back=is_batch)
 
     # -- the effect of an entry, when it comes and when it is replayed ---------------------------------
 
@@ -423,8 +423,8 @@ class PaneRuntime:
             progress = self.panes.finish(numbered)
         self.passes.pending = entry.pending
         self._keep(None)
-        if self.kept is not None and isinstance(entry, EndEntry) and self.panes.latest is not None:
-            self.kept.finish(self.panes.latest)
+        if self.stored_window is not None and isinstance(entry, EndEntry) and self.panes.latest is not None:
+            self.stored_window.finish(self.panes.latest)
         return self.panes.conclude(landed, progress)
 
     def _apply_landing(self, entry: StreamEntry) -> Progress:
@@ -432,13 +432,13 @@ class PaneRuntime:
 
     def _keep(self, rows: pa.Table | None) -> None:
         """Give rows to the stored window, and move it to the watermark."""
-        if self.kept is not None:
-            self.kept.take(self.kept.empty() if rows is None else rows, self.panes.watermark)
+        if self.stored_window is not None:
+            self.stored_window.take(self.stored_window.empty() if rows is None else rows, self.panes.watermark)
 
     def _use(self, settings: Settings) -> None:
         self.panes.use(settings)
-        if self.kept is not None:
-            self.kept.allow(settings.max_rows, self.panes.latest)
+        if self.stored_window is not None:
+            self.stored_window.allow(settings.max_rows, self.panes.latest)
 
     # -- answers of now, and recovery ------------------------------------------------------------------
 
@@ -471,7 +471,7 @@ class PaneRuntime:
             runtime=stream_snapshot.save(self.panes),
             pending=self.passes.pending,
             input=self.input.save(),
-            kept=None if self.kept is None else self.kept.save(),
+            kept=None if self.stored_window is None else self.stored_window.save(),
         )
 
     def load(self) -> None:
@@ -481,8 +481,8 @@ class PaneRuntime:
         snapshot, applied = self._journal.replay(STREAM, self._load_snapshot, self._repeat)
         self._use(self.settings)
         self.panes.has_lists = True
-        if self.kept is not None:
-            self.kept.keep_only_files()
+        if self.stored_window is not None:
+            self.stored_window.keep_only_files()
         self.cluster.recovered()
         self._pane_queries.report_failures(self._pane_queries.failed, reported=True)
         if snapshot is not None or applied:
@@ -496,8 +496,8 @@ class PaneRuntime:
         self.panes.lists_before = {}
         self.passes.pending = snapshot.pending
         stream_snapshot.load(self.panes, snapshot.runtime)
-        if self.kept is not None and snapshot.kept is not None:
-            self.kept.load(snapshot.kept, snapshot.rows)
+        if self.stored_window is not None and snapshot.kept is not None:
+            self.stored_window.load(snapshot.kept, snapshot.rows)
         self.input.load(snapshot.input)
         self.epoch = snapshot.epoch
 

@@ -97,9 +97,9 @@ class RunningStream:
         return self.panes.panes
 
     @property
-    def kept(self) -> StoredWindow | None:
+    def stored_window(self) -> StoredWindow | None:
         """The stored window, for one-time questions."""
-        return self.panes.kept
+        return self.panes.stored_window
 
     @property
     def cluster(self) -> ClusterTables:
@@ -125,12 +125,12 @@ class RunningStream:
     @property
     def has_stored_rows(self) -> bool:
         """Whether a plan that comes now may begin with stored rows."""
-        return self.kept is not None and self.runtime.latest is not None
+        return self.stored_window is not None and self.runtime.latest is not None
 
     @property
     def is_stored(self) -> bool:
         """Whether its rows are kept, in a window or in an archive."""
-        return self.kept is not None or bool(self.feeds)
+        return self.stored_window is not None or bool(self.feeds)
 
     @property
     def keeps_one_in(self) -> int:
@@ -287,7 +287,7 @@ class RunningStream:
 
         If it is known, the watermark `least` is the least of their streams.
         """
-        kept, panes, name = self.kept, self.runtime, self.stream.name
+        kept, panes, name = self.stored_window, self.runtime, self.stream.name
         new = [plan for plan in plans if plan.is_new_to(name)]
         if kept is None or not new or (found := kept.everything()) is None:
             return

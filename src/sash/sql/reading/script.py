@@ -43,7 +43,7 @@ from sash.sql.reading.statements import (
     DropIndex,
     Explain,
     Insert,
-    PauseQuery,
+    PauseOrResume,
     RegisterQuery,
     Select,
     SelectStatement,
@@ -143,7 +143,7 @@ def _command(cursor: Cursor) -> Statement:
         cursor.expect("QUERY")
         query = cursor.named("the query's name")
         cursor.expect_end()
-        return PauseQuery(query, "PAUSE" if is_pause else "RESUME", cursor.text)
+        return PauseOrResume(query, "PAUSE" if is_pause else "RESUME", cursor.text)
     if cursor.accept("SHOW"):
         shown = next((word for word in _SHOWN if cursor.accept(word)), None)
         if shown is None:

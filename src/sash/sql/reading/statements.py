@@ -169,7 +169,7 @@ class AlterQuery:
 
 
 @dataclass(frozen=True)
-class PauseQuery:
+class PauseOrResume:
     """PAUSE QUERY and RESUME QUERY; `word` is PAUSE or RESUME."""
 
     name: Name
@@ -289,7 +289,7 @@ Statement = (
     | DropIndex
     | AlterArchive
     | AlterQuery
-    | PauseQuery
+    | PauseOrResume
     | Insert
     | Update
     | Delete
