@@ -12,12 +12,12 @@ from sash.catalog import Catalog, Stream
 from sash.plan.choice import best_plans
 from sash.plan.continuous import Node
 from sash.plan.estimates import Statistics
-from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import as_select
 from sash.runtime.continuous import continuous_queries
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.records.catalog_history import CatalogHistory
 from sash.runtime.route import RouteDecision, route
+from sash.runtime.session_parts import SessionParts
 from sash.sql import Select, bind
 
 JOIN = as_select("SELECT a.k FROM s [RANGE 1 min] a, s [RANGE 1 min] b WHERE a.k = b.k")

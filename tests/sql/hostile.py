@@ -17,7 +17,6 @@ from sash.runtime.answers.change_view import ChangeView
 from sash.runtime.commands.archive_commands import declared_archive
 from sash.runtime.commands.declare import declared_stream
 from sash.runtime.commands.index_commands import IndexCommands
-from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import as_select, compile_panes, compile_query
 from sash.runtime.continuous.continuous_queries import unmeasured
 from sash.runtime.explaining.explain import explain, tried
@@ -26,6 +25,7 @@ from sash.runtime.explaining.explain_stored import explain_rows
 from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.records.catalog_history import CatalogHistory
 from sash.runtime.route import decide_registered, is_continuous, question_of, result_of, route_plan
+from sash.runtime.session_parts import SessionParts
 from sash.runtime.settings import Settings
 from sash.runtime.stored.stored_window import StoredWindow
 from sash.sql import (

@@ -40,7 +40,6 @@ from sash.runtime.commands.archive_commands import ArchiveCommands
 from sash.runtime.commands.declare import checked_execution, is_needless, promised_value, shedding
 from sash.runtime.commands.index_commands import IndexCommands
 from sash.runtime.commands.query_commands import QueryCommands
-from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.commands.stream_commands import StreamCommands, StreamMaker
 from sash.runtime.commands.table_commands import TableCommands
 from sash.runtime.compiler import as_select
@@ -62,6 +61,7 @@ from sash.runtime.explaining.report import (
 from sash.runtime.records.catalog_history import CatalogHistory
 from sash.runtime.records.checkpoint import Checkpoint
 from sash.runtime.records.table_contents import TableRows
+from sash.runtime.session_parts import SessionParts
 from sash.runtime.settings import DEFAULT_POLICY, SessionSettings, duration
 from sash.runtime.spark_home import SparkHome, check_classic
 from sash.runtime.streams.load import IDLE, SessionState

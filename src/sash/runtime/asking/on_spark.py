@@ -27,9 +27,9 @@ from sash.panes.pane_rows import BatchFacts
 from sash.plan.expressions import quoted
 from sash.runtime.answers.answer import stamped_table
 from sash.runtime.asking.query_results import QueryResults
-from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.stream_runtime import StreamRuntime
+from sash.runtime.session_parts import SessionParts
 from sash.runtime.settings import Settings
 from sash.runtime.stored.archive_feed import ArchiveFeed, wanted_keys
 from sash.runtime.stored.stored_access import (

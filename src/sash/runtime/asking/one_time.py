@@ -31,7 +31,6 @@ from sash.runtime.asking.in_process import answer_in_process
 from sash.runtime.asking.on_spark import MOST_ROWS, QuestionsOnSpark
 from sash.runtime.asking.query_results import QueryResults
 from sash.runtime.commands.query_commands import QueryCommands
-from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import CompiledQuery, compile_panes
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.explaining import explain as explaining
@@ -40,6 +39,7 @@ from sash.runtime.explaining.explain_stored import explain_rows, what_is_kept
 from sash.runtime.explaining.explanation import Explanation, Section
 from sash.runtime.periodic.onetime import answer_now, offered, stamped
 from sash.runtime.route import RouteDecision, RowsBehind, decide_select, question_of, route, rows_behind
+from sash.runtime.session_parts import SessionParts
 from sash.runtime.stored.stored_indexes import StoredIndexes
 from sash.runtime.stored.stored_window import PRIORITY
 from sash.runtime.streams.running_stream import RunningStream

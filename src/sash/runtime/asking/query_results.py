@@ -20,10 +20,10 @@ from sash.core.time import BEGINNING, Micros, to_micros
 from sash.isolation import Isolation
 from sash.runtime.answers.kept_result import IndexedRows, KeptResult, KeptRows
 from sash.runtime.commands.query_commands import QueryCommands
-from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.periodic.onetime import answer_now
 from sash.runtime.route import result_of
+from sash.runtime.session_parts import SessionParts
 from sash.runtime.stored.stored_access import having
 from sash.sql import ResultReading, SoughtValues
 

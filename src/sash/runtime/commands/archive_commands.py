@@ -28,10 +28,10 @@ from sash.runtime.answers.outlet import Outlet
 from sash.runtime.answers.registered_query import Query
 from sash.runtime.commands.declare import check_name
 from sash.runtime.commands.query_commands import QueryCommands
-from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.records.catalog_history import archive_change
 from sash.runtime.route import DecisionOf
+from sash.runtime.session_parts import SessionParts
 from sash.runtime.stored.archive_feed import ArchiveFeed
 from sash.sql import AlterArchive, CreateArchive, Partitioning
 from sash.sql.reading.cursor import Name

@@ -13,7 +13,7 @@ from sash.catalog import CLUSTER, QueryResult, StoredIndex, Stream
 from sash.core.changes import EXP, TS
 from sash.core.errors import CatalogError, CheckpointError, CqlError, SashError, nearest
 from sash.runtime.answers.kept_result import IndexedRows
-from sash.runtime.commands.session_state import SessionParts
+from sash.runtime.session_parts import SessionParts
 from sash.runtime.stored.stored_window import StoredWindow
 from sash.sql import ROW_KINDS, CreateIndex, DropIndex
 

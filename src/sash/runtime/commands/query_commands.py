@@ -22,7 +22,6 @@ from sash.runtime.answers.answer import Addressees, AnswerBatch
 from sash.runtime.answers.outlet import Channel
 from sash.runtime.answers.registered_query import Outward, Query, deliver, fail_query
 from sash.runtime.commands.declare import check_kept, check_name, check_same_query, checked_execution, is_same_query
-from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import CompiledQuery, as_select, checked_panes, compile_query, registered_as
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.continuous.plan_runtime import ContinuousQuery
@@ -31,6 +30,7 @@ from sash.runtime.periodic.stream_runtime import Progress
 from sash.runtime.records.catalog_history import query_change
 from sash.runtime.records.stream_queries import StreamQueries
 from sash.runtime.route import RouteDecision, route
+from sash.runtime.session_parts import SessionParts
 from sash.sql import AlterQuery, BoundQuery, Name, PauseOrResume, RegisterQuery, Select, altered, bind, relations_in
 
 logger = logging.getLogger("sash.runtime")

@@ -18,10 +18,10 @@ from sash.runtime.commands.archive_commands import ArchiveCommands
 from sash.runtime.commands.declare import check_name, check_same, checked, declared_stream
 from sash.runtime.commands.index_commands import IndexCommands
 from sash.runtime.commands.query_commands import MissingAggregateError, QueryCommands, is_periodic
-from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.continuous.plans import Plans, StreamPlans
 from sash.runtime.periodic.cluster_tables import ClusterDirectories
 from sash.runtime.records.catalog_history import stream_change, stream_of
+from sash.runtime.session_parts import SessionParts
 from sash.runtime.spark_pass import SparkPipeline, StreamSource
 from sash.runtime.streams.pane_runtime import PaneRuntime, StreamStorage
 from sash.runtime.streams.runner import Runner

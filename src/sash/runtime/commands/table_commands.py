@@ -11,9 +11,9 @@ from sash.catalog import Table
 from sash.core.errors import CheckpointError, CqlError, SashError
 from sash.core.time import Micros
 from sash.runtime.commands.declare import check_name
-from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.records.table_contents import TableRows, as_rows, as_time, key_schema
+from sash.runtime.session_parts import SessionParts
 from sash.runtime.streams.running_stream import RunningStream
 from sash.sql import CreateTable, TableStatement, bind_change
 

@@ -39,7 +39,7 @@ from sash.runtime.spark_pass import BatchTimes
 from sash.sharing.rules import Decision
 
 if TYPE_CHECKING:
-    from sash.runtime.commands.session_state import SessionParts
+    from sash.runtime.session_parts import SessionParts
 
 
 @dataclass(frozen=True)

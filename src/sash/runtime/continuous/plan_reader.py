@@ -26,7 +26,7 @@ from sash.runtime.answers.registered_query import Delivery, fail_query
 from sash.runtime.continuous.plan_runtime import ContinuousQuery, EpochInstants
 
 if TYPE_CHECKING:
-    from sash.runtime.commands.session_state import SessionParts
+    from sash.runtime.session_parts import SessionParts
 
 Sample = tuple[Micros, pa.Table]
 

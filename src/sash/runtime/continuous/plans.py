@@ -46,7 +46,7 @@ from sash.storage.files import make_directory, read_facts, remove, write_facts
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sash.runtime.commands.session_state import SessionParts
+    from sash.runtime.session_parts import SessionParts
 
 logger = logging.getLogger("sash.runtime")
 
