@@ -130,12 +130,12 @@ def test_continuous_queries_are_refused_at_the_word(session: SparklessSession) -
     text = "SELECT k FROM s [RANGE 2 sec]"
     session.catalog.add_query(RegisteredQuery("c", text, "s", serial=2, streams=("s",), route=Route.CHANGES))
     statements = {
-        f"REGISTER OR REPLACE QUERY c AS {COUNT.format(6, 2, '')}": ("OR REPLACE", "OR REPLACE"),
-        "ALTER QUERY c SET (COMMENT 'x')": ("c", "ALTER QUERY"),
-        "PAUSE QUERY c": ("c", "PAUSE"),
+        f"REGISTER OR REPLACE QUERY c AS {COUNT.format(6, 2, '')}": ("OR REPLACE", "OR REPLACE cannot take over"),
+        "ALTER QUERY c SET (COMMENT 'x')": ("c", "ALTER QUERY cannot take over"),
+        "PAUSE QUERY c": ("c", "PAUSE QUERY does not stop"),
     }
-    for text, (place, word) in statements.items():
-        reason = rf"answered from the state of a plan, which {word} cannot take over.* DROP QUERY it"
+    for text, (place, what) in statements.items():
+        reason = rf"answered from the state of a plan, which {what}.* DROP QUERY it"
         with pytest.raises(CqlError, match=reason) as error:
             session.sql(text)
         assert error.value.span is not None and text[error.value.span.start : error.value.span.end] == place

@@ -179,7 +179,8 @@ class QueryCommands:
             if before.paused == statement.paused:
                 return
             place = statement.script, statement.name.span
-            self._check_periodic(before, statement.word, "unsubscribe, or DROP QUERY it", *place)
+            what = f"{statement.word} QUERY does not stop"
+            self._check_periodic(before, what, "unsubscribe, or DROP QUERY it", *place)
             failure = self._handles[before.name].failure
             if failure is not None:
                 raise CqlError(f"{failure}; DROP QUERY it, or REGISTER OR REPLACE it", *place)
@@ -192,9 +193,9 @@ class QueryCommands:
         except CatalogError as error:
             raise CqlError(str(error), script, name.span) from None
 
-    def _check_periodic(self, query: RegisteredQuery, word: str, way_out: str, script: str, at: Span) -> None:
+    def _check_periodic(self, query: RegisteredQuery, what: str, way_out: str, script: str, at: Span) -> None:
         if query.is_continuous:
-            reason = f"query '{query.name}' is answered from the state of a plan, which {word} cannot take over"
+            reason = f"query '{query.name}' is answered from the state of a plan, which {what}"
             raise CqlError(f"{reason}: {way_out}", script, at)
 
     def _in_place_of(self, before: RegisteredQuery, wanted: RegisteredQuery) -> RegisteredQuery:
@@ -207,7 +208,7 @@ class QueryCommands:
     ) -> tuple[RegisteredQuery, CompiledQuery]:
         """What is to take the place of a query. A refusal names the `word` of the statement, and points to `place`."""
         way_out = "DROP QUERY it, and register it again"
-        self._check_periodic(before, word, way_out, *place)
+        self._check_periodic(before, f"{word} cannot take over", way_out, *place)
         bound, routed = self._bound(select, before.name)
         if routed.panes is None:
             reason = f"query '{before.name}' has its answers from panes, and this text from the state of a plan"
