@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path, PurePosixPath
 
@@ -174,8 +174,10 @@ class WindowFiles:
         if gone:
             self._seals.forget_in(gone)
         for place in {path.parent for path in gone}:
-            if not any(place.glob(f"{PANE}=*")):
-                remove(place)
+            # Readers that end at the same time remove what has left, too.
+            with suppress(FileNotFoundError):
+                if not any(place.glob(f"{PANE}=*")):
+                    remove(place)
 
     # -- recovery ------------------------------------------------------------------------------------
 
