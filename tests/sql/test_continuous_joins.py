@@ -74,6 +74,47 @@ PLANS = [
         ],
     ),
     (
+        # ON does not filter rows of the kept side; WHERE and expressions are above the join.
+        (
+            "SELECT a.src, COALESCE(b.length, 0) AS n FROM packets [RANGE 5 sec] a LEFT JOIN packets [NOW] b"
+            " ON a.src = b.dst AND a.port = 80 AND b.ok WHERE a.length > 3 AND b.length < 5"
+        ),
+        [
+            "Project a.src AS src, coalesce(b.length, 0) AS n  -> STR",
+            "  Filter lt(b.length, 5)  -> STR",
+            "    Left join on a.CASE WHEN port = 80 THEN src END = b.dst  -> STR",
+            "      Window packets a [WINDOW 5 sec] where length > 3  -> WKS",
+            "      Window packets b [WINDOW 0.001 ms] where ok  -> WKS",
+        ],
+    ),
+    (
+        "SELECT src, 1 + 1 AS two FROM packets [ROWS 5] a FULL JOIN packets [NOW] b USING (src) WHERE a.port = 80",
+        [
+            "Project coalesce(a.src, b.src) AS src, add(1, 1) AS two  -> STR",
+            "  Filter eq(a.port, 80)  -> STR",
+            "    Full join on a.src = b.src  -> STR",
+            "      Window packets a [ROWS 5]  -> STR",
+            "      Window packets b [WINDOW 0.001 ms]  -> WKS",
+        ],
+    ),
+    (
+        # Joins keep the order of FROM where an outer join is in between.
+        (
+            "SELECT a.src, c.dst FROM packets [NOW] a, packets [NOW] b LEFT JOIN packets [NOW] c ON b.src = c.src"
+            " JOIN trades [NOW] t ON t.shares = c.dst WHERE a.dst = b.dst AND t.price > 1"
+        ),
+        [
+            "Project a.src AS src, c.dst AS dst  -> STR",
+            "  Join on c.dst = t.shares  -> STR",
+            "    Left join on b.src = c.src  -> STR",
+            "      Join on a.dst = b.dst  -> WK",
+            "        Window packets a [WINDOW 0.001 ms]  -> WKS",
+            "        Window packets b [WINDOW 0.001 ms]  -> WKS",
+            "      Window packets c [WINDOW 0.001 ms]  -> WKS",
+            "    Window trades t [WINDOW 0.001 ms] where price > 1  -> WKS",
+        ],
+    ),
+    (
         "SELECT p.src FROM packets [NOW] p JOIN trades [NOW] t ON p.length = t.price AND UPPER(p.protocol) = t.symbol",
         [
             "Project p.src AS src  -> WK",
@@ -318,15 +359,35 @@ ERRORS = [
         "SELECT a.src FROM packets [NOW] a JOIN (SELECT src FROM packets «[UNBOUNDED]») b USING (src)",
         "give a window",
     ),
+    ("SELECT a.src FROM packets [NOW] a «LEFT JOIN» packets [NOW] b", "JOIN needs USING (..) or ON .."),
+    (
+        "SELECT a.src FROM packets [NOW] a «FULL JOIN» packets [NOW] b ON a.src = 1",
+        "a FULL JOIN needs an equality between its sides: ON a.k = b.k",
+    ),
+    (
+        "SELECT a.src FROM packets [NOW] a LEFT JOIN packets «[UNBOUNDED]» b ON a.src = b.src",
+        "a LEFT JOIN over [UNBOUNDED] would have to remember the whole stream",
+    ),
+    (
+        "SELECT a.src FROM packets «[NOW INTERNAL]» a RIGHT JOIN packets [NOW] b ON a.src = b.src",
+        "a RIGHT JOIN over an INTERNAL window is refused",
+    ),
+    (  # WHERE a.src = b.src would be tested behind the FULL JOIN
+        (
+            "SELECT a.src FROM packets [NOW] a, «packets» [NOW] b FULL JOIN packets [NOW] c ON b.src = c.src"
+            " WHERE a.src = b.src"
+        ),
+        "a join of windows needs an equality between them",
+    ),
+    (
+        "SELECT «MD5»(b.protocol) AS m FROM packets [NOW] a LEFT JOIN packets [NOW] b ON a.src = b.src",
+        "function MD5 over joined windows, sub-queries or groups; compute it inside a sub-query over one window",
+    ),
 ]
 LATER = [
     (
-        "SELECT a.src FROM packets [NOW] a «LEFT JOIN» packets [NOW] b ON a.src = b.src",
-        "LEFT JOIN in a continuous",
-    ),
-    (
-        "SELECT a.src FROM packets [NOW] a «FULL OUTER JOIN» packets [NOW] b USING (src)",
-        "FULL JOIN in a continuous",
+        "SELECT a.src FROM packets [NOW] a LEFT JOIN packets [NOW] b ON a.src = b.src AND «a.length < b.length»",
+        "an outer join ON anything but equalities between its sides and conditions on one of them",
     ),
     ("SELECT a.src FROM packets [NOW] a «NATURAL JOIN» packets [NOW] b", "NATURAL JOIN"),
     ("SELECT a.src FROM packets [NOW] a «LEFT SEMI JOIN» packets [NOW] b ON a.src = b.src", "LEFT SEMI JOIN"),

@@ -159,6 +159,24 @@ PLANS = [
         ],
     ),
     (
+        (
+            "SELECT p.name, COALESCE(c.city, '?') AS city FROM packets [NOW] a LEFT JOIN ports p USING (port)"
+            " LEFT JOIN customers c ON a.src = c.id AND c.name <> p.name WHERE p.name IS NULL"
+        ),
+        [
+            "Project p.name AS name, coalesce(c.city, '?') AS city  -> STR",
+            (
+                "  Project a.port, a.src, p.port, p.name, if(ne(c.name, p.name), c.id, NULL) AS c.id,"
+                " if(ne(c.name, p.name), c.city, NULL) AS c.city,"
+                " if(ne(c.name, p.name), c.name, NULL) AS c.name  -> STR"
+            ),
+            "    Relation left join with customers on a.src = c.id  -> STR",
+            "      Filter is_null(p.name)  -> WKS",
+            "        Non-retroactive left join with ports on a.port = p.port  -> WKS",
+            "          Window packets a [WINDOW 0.001 ms]  -> WKS",
+        ],
+    ),
+    (
         "SELECT cost FROM packets [UNBOUNDED] a JOIN ports p USING(port) JOIN routes r ON a.src=r.src AND p.port=r.dst",
         [
             "Project r.cost AS cost  -> MON",
@@ -193,7 +211,13 @@ REFUSED = [
     ("SELECT src FROM packets [NOW], «ports»", "found by its key: add ports.port = .."),
     ("SELECT p.src FROM packets [NOW] p JOIN «ports» t ON p.protocol = t.name", "found by its key: add t.port = .."),
     ("SELECT p.src FROM packets [NOW] p, «routes» r WHERE p.src = r.src AND r.dst = 5", "r.src = .. AND r.dst = .."),
-    ("SELECT 1 AS x FROM packets [NOW] p «LEFT JOIN» ports ON p.port = ports.port", "LEFT JOIN in a continuous query"),
+    ("SELECT 1 AS x FROM packets [NOW] p «FULL JOIN» ports ON p.port = ports.port", "LEFT JOIN keeps the tuples"),
+    ("SELECT 1 AS x FROM «ports» LEFT JOIN packets [NOW] p ON p.port = ports.port", "join it with the window"),
+    ("SELECT 1 AS x FROM packets [NOW] p LEFT JOIN «ports» t ON p.protocol = t.name", "by its key: add t.port = .."),
+    (
+        "SELECT 1 AS x FROM packets [NOW] a LEFT JOIN packets [NOW] b USING (src) JOIN «ports» p ON p.port = a.port",
+        "cannot be joined with what may be taken back (a row-based window, groups, NOT EXISTS, an outer join",
+    ),
     ("SELECT 1 AS x FROM trades [NOW] t, ports WHERE «t.price = ports.port»", "port is INT and is compared as DOUBLE"),
     ("SELECT 1 AS x FROM packets [ROWS 5] p, «ports» WHERE p.port = ports.port", "may be taken back"),
     ("SELECT 1 AS x FROM packets [NOW] p, customers a, «customers» b WHERE src = a.id AND dst = b.id", "another TABLE"),

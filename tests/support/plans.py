@@ -19,10 +19,13 @@ from sash.plan.continuous import (
     GroupBy,
     Intersection,
     Join,
+    LeftNrrJoin,
+    LeftRelationJoin,
     Map,
     Negation,
     Node,
     NrrJoin,
+    OuterJoin,
     RelationJoin,
     Union,
     inputs,
@@ -50,8 +53,11 @@ TABLES = {
 }
 
 
-def with_table(kind: type[NrrJoin] | type[RelationJoin], node: Node, key: str, alias: str) -> Node:
-    return kind(node, TABLES[kind], ((key, f"{alias}.id"),), ((f"{alias}.id", "id"), (f"{alias}.v", "v")))
+def with_table(
+    kind: type[NrrJoin] | type[RelationJoin], node: Node, key: str, alias: str, *, keeps: bool = False
+) -> Node:
+    made = {NrrJoin: LeftNrrJoin, RelationJoin: LeftRelationJoin}[kind] if keeps else kind
+    return made(node, TABLES[kind], ((key, f"{alias}.id"),), ((f"{alias}.id", "id"), (f"{alias}.v", "v")))
 
 
 def less(name: str, bound: int) -> Call:
@@ -75,7 +81,7 @@ class Plans:
     def plan(self, operators: int) -> Node:
         if operators <= 0:
             return self._leaf()
-        forms = ["filter", "distinct", "group", "map", "join", "union", "negation", "intersection"]
+        forms = ["filter", "distinct", "group", "map", "join", "outer", "union", "negation", "intersection"]
         form = self._draw(st.sampled_from(forms if self._windowed else [*forms, "results"]))
         if form == "results":
             return self._results(self.plan(operators - 1))
@@ -110,7 +116,8 @@ class Plans:
 
     def _looked_up(self, kind: type[NrrJoin] | type[RelationJoin], node: Node) -> Node:
         key, alias = node.schema.names[self._draw(st.integers(0, 1))], self._name()
-        return named(with_table(kind, node, key, alias), self._name(), key, f"{alias}.v")
+        joined = with_table(kind, node, key, alias, keeps=self._draw(st.booleans()))
+        return named(joined, self._name(), key, f"{alias}.v")
 
     def _unary(self, form: str, node: Node) -> Node:
         first, second = node.schema.names[:2]
@@ -138,6 +145,10 @@ class Plans:
             place = self._draw(st.integers(0, 1))
             joined = Join(left, right, ((ones[0], others[place]),))
             return named(joined, self._name(), ones[0], others[1])
+        if form == "outer":
+            keeps = self._draw(st.sampled_from([(True, False), (False, True), (True, True)]))
+            outer = OuterJoin(left, right, ((ones[0], others[self._draw(st.integers(0, 1))]),), *keeps)
+            return named(outer, self._name(), ones[self._draw(st.integers(0, 1))], others[1])
         if form == "union":
             return named(Union((left, right)), self._name())
         kind = Negation if form == "negation" else Intersection

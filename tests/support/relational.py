@@ -28,6 +28,7 @@ from sash.plan.continuous import (
     Negation,
     Node,
     NrrJoin,
+    OuterJoin,
     RelationJoin,
     TableJoin,
     Union,
@@ -67,8 +68,10 @@ def _rows(node: Node, at: At) -> list[Row]:
         return [row for _, row in _stamped(node, at)]
     if isinstance(node, Union):
         return [row for input in node.inputs for row in _rows(input, at)]
-    if isinstance(node, Join | Negation | Intersection):
+    if isinstance(node, Join | OuterJoin | Negation | Intersection):
         left, right = _rows(node.left, at), _rows(node.right, at)
+        if isinstance(node, OuterJoin):
+            return _outer_joined(node, left, right)
         return _joined(node, left, right) if isinstance(node, Join) else _matched(node, left, right)
     rows = _rows(node.input, at)
     if isinstance(node, RelationJoin):
@@ -120,7 +123,7 @@ def _looked_up(node: TableJoin, row: Row, at: At, ts: int, *, begins_at_once: bo
         lives = begin <= ts < end if begins_at_once else begin < ts <= end
         if lives and all(row[names.index(one)] == values[columns[other]] for one, other in node.keys):
             found.append(tuple(values[column] for _, column in node.columns))
-    return found
+    return found or [(None,) * len(node.columns)] * node.keeps
 
 
 def _output(node: OutputNode, inputs: Inputs, now: int, tables: Versions) -> list[Row]:
@@ -175,6 +178,22 @@ def _joined(node: Join, left: list[Row], right: list[Row]) -> list[Row]:
     ]
 
 
+def _outer_joined(node: OuterJoin, left: list[Row], right: list[Row]) -> list[Row]:
+    keys, found, matched = _places(node), list[Row](), set[int]()
+    for one in left:
+        own = [
+            place
+            for place, other in enumerate(right)
+            if all(one[i] is not None and one[i] == other[j] for i, j in keys)
+        ]
+        matched |= set(own)
+        found += [one + right[place] for place in own]
+        if not own and node.keeps_left:
+            found.append(one + (None,) * len(node.right.schema))
+    alone = [other for place, other in enumerate(right) if place not in matched and node.keeps_right]
+    return found + [(None,) * len(node.left.schema) + other for other in alone]
+
+
 def _matched(node: Negation | Intersection, left: list[Row], right: list[Row]) -> list[Row]:
     keys = _places(node)
     ours = [_key([row[i] for i, _ in keys], node.null_safe) for row in left]
@@ -196,7 +215,7 @@ def _key(values: list[Any], null_safe: bool) -> Row | None:
     return None if not null_safe and None in values else tuple(values)
 
 
-def _places(node: Join | Negation | Intersection) -> list[tuple[int, int]]:
+def _places(node: Join | OuterJoin | Negation | Intersection) -> list[tuple[int, int]]:
     names, others = node.left.schema.names, node.right.schema.names
     return [(names.index(one), others.index(other)) for one, other in node.keys]
 

@@ -16,6 +16,7 @@ from sash.changes.group_by import ExtremesGroupByOp, GroupByOp, GrowingGroupByOp
 from sash.changes.join import NrrJoinOp, WindowJoinOp
 from sash.changes.matching import EXCEPT_ALL, INTERSECT_ALL, WITH_MATCH, WITHOUT_MATCH, MatchingOp
 from sash.changes.operator import Operator, StoredInput
+from sash.changes.outer_join import OuterJoinOp
 from sash.changes.pipelined_join import MultiJoinOp
 from sash.changes.sampled import SampledOp, SeenWindowOp, SnapshotsOp
 from sash.changes.stateless import CanonicalKeysOp, ProjectOp, SelectOp, TimeWindowOp, UnionOp
@@ -37,6 +38,7 @@ from sash.plan.continuous import (
     Negation,
     Node,
     NrrJoin,
+    OuterJoin,
     RelationJoin,
     Union,
     drops_outdone,
@@ -100,8 +102,8 @@ class _Builder:
         at one instant, the shown ones must be the same in every epoch, in whatever order they are stored."""
         if isinstance(node, Negation | Intersection) and not node.whole:
             return True
-        stores = isinstance(node, Join | MultiJoin | RelationJoin | Negation | Intersection | Distinct | GroupBy)
-        stores = stores or isinstance(node, Deltas | Sampled | Snapshots)
+        stores = isinstance(node, Join | OuterJoin | MultiJoin | RelationJoin | Negation | Intersection)
+        stores = stores or isinstance(node, Distinct | GroupBy | Deltas | Sampled | Snapshots)
         return stores and any(self._pattern(input) is STRICT for input in inputs(node))
 
     def _passes_names(self, node: Node) -> bool:
@@ -115,7 +117,9 @@ class _Builder:
         if isinstance(node, Union):
             return 1 + max(widths)
         if isinstance(node, RelationJoin):
-            return 1 + widths[0]
+            return 1 + widths[0] + node.keeps
+        if isinstance(node, OuterJoin):
+            return 1 + sum(widths)
         return sum(widths) if isinstance(node, Join | MultiJoin) else widths[0]
 
     def _operator(self, node: Node, path: str, width: int) -> Operator:
@@ -129,6 +133,8 @@ class _Builder:
             return UnionOp(node.schema, width)
         if isinstance(node, Join):
             return WindowJoinOp(node.schema, node.keys, self._sides(node, path), width)
+        if isinstance(node, OuterJoin):
+            return OuterJoinOp(node.schema, node.keys, self._sides(node, path), width, node.keeps)
         if isinstance(node, MultiJoin):
             stored = tuple(self._storing(node, path, place) for place in range(len(node.inputs)))
             return pipelined(node, stored, width, self._joined)
@@ -136,7 +142,10 @@ class _Builder:
             return NrrJoinOp(node, width)
         if isinstance(node, RelationJoin):
             live = StoredInput(f"{path}1.live", STRICT, self._span, self._partitions)
-            return WindowJoinOp(node.schema, node.keys, (self._storing(node, path), live), width)
+            sides = (self._storing(node, path), live)
+            if node.keeps:
+                return OuterJoinOp(node.schema, node.keys, sides, width, (True, False))
+            return WindowJoinOp(node.schema, node.keys, sides, width)
         if isinstance(node, Distinct):
             return self._distinct(node, path, width)
         if isinstance(node, GroupBy):
@@ -185,7 +194,7 @@ class _Builder:
             return ResultRowsOp(node.schema, path, node.window.length, node.partition, width)
         return TimeWindowOp(node.schema, None if node.window.unbounded else node.window.length, width)
 
-    def _sides(self, node: Join | Negation | Intersection, path: str) -> tuple[StoredInput, StoredInput]:
+    def _sides(self, node: Join | OuterJoin | Negation | Intersection, path: str) -> tuple[StoredInput, StoredInput]:
         return self._storing(node, path, 0), self._storing(node, path, 1)
 
     def _storing(self, node: Node, path: str, place: int = 0) -> StoredInput:

@@ -240,6 +240,7 @@ class NrrJoinOp:
         self.schema = node.schema
         self.width = width
         self._keys = node.keys
+        self._keeps = node.keeps
 
     def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         tuples, versions = inputs
@@ -247,9 +248,11 @@ class NrrJoinOp:
         found = _last_before(one, tuples.ts, other, versions.ts)
         hit = (found >= 0) & named
         hit[hit] &= tuples.ts[hit] <= versions.exp[found[hit]]
-        matched = tuples.where(hit)
-        columns = [*matched.rows.columns, *versions.rows.take(pa.array(found[hit])).columns]
-        return matched.with_rows(pa.table(columns, schema=self.schema))
+        places = pa.array(found, mask=~hit)
+        if not self._keeps:
+            tuples, places = tuples.where(hit), places.drop_null()
+        columns = [*tuples.rows.columns, *versions.rows.take(places).columns]
+        return tuples.with_rows(pa.table(columns, schema=self.schema))
 
 
 def table_input(node: TableJoin, versions: RowVersions | None, epoch: Epoch) -> Changes:

@@ -47,6 +47,7 @@ from sash.plan.continuous import (
     Map,
     Negation,
     Node,
+    OuterJoin,
     TableJoin,
     Union,
     edges,
@@ -134,7 +135,7 @@ def _edges(node: Node, path: str, above: StoredEdge | None, strategy: str) -> li
         columns[1] = frozenset(other for _, other in node.keys)
     elif isinstance(node, GroupBy):
         columns[0] = frozenset({*node.keys, *(call.argument for call in node.calls if call.argument is not None)})
-    elif not isinstance(node, Join | MultiJoin):
+    elif not isinstance(node, Join | OuterJoin | MultiJoin):
         raise NotHeldError(_reason(node))
     return [StoredEdge(each, (f"{each}.live",), names) for each, names in zip(below, columns, strict=True)]
 

@@ -188,40 +188,47 @@ class MatchingOp:
         right_keys = list(dict.fromkeys(other for _, other in self.keys)) or inputs[1].rows.schema.names[:1]
         arrived = (inputs[0], inputs[1].with_rows(inputs[1].rows.select(right_keys)))
         left, right = (lifetimes(buffer, changes) for buffer, changes in zip(buffers, arrived, strict=True))
-        found = self._changes(left, right, epoch)
+        found = matched(self.rule, self.keys, left, right, epoch, null_safe=self.null_safe)
         for side, alive, buffer in zip(self.sides, (left, right), buffers, strict=True):
             alive.settle(buffer, epoch.high - 1)
             side.close(state, buffer)
         return found
 
-    def _changes(self, left: Lifetimes, right: Lifetimes, epoch: Epoch) -> Changes:
-        codes, others = self._codes(left, right)
-        number = int(max(codes.max(initial=-1), others.max(initial=-1))) + 1
-        ours = np.flatnonzero((left.before(epoch) | left.is_new) & (codes >= 0))
-        ours = ours[np.lexsort((*left.tuples.ids[ours].T, left.tuples.ts[ours], codes[ours]))]
-        theirs = np.flatnonzero((right.before(epoch) | right.is_new) & (others >= 0))
-        ts, out = left.tuples.ts[ours], left.out[ours]
-        came, came_starts = times_by_key(others[theirs], right.tuples.ts[theirs], number)
-        leaving = theirs[right.out[theirs] < epoch.high]
-        went, went_starts = times_by_key(others[leaving], right.out[leaving], number)
-        times, places, signs = kernel_matching(
-            self.rule, key_starts(codes[ours], number), ts, left.tuples.exp[ours], out, np.lexsort((out, codes[ours])),
-            came_starts, came, went_starts, went, epoch.low, epoch.high,
-        )  # fmt: skip
-        shown = left.tuples.take(ours[places])
-        return Changes(shown.rows, times, shown.exp, signs.astype(np.int8), shown.ids).in_order()
 
-    def _codes(self, left: Lifetimes, right: Lifetimes) -> tuple[Int64s, Int64s]:
-        """Keys of both sides. A left tuple with a NULL that equals nothing has a key of its own: it has no match."""
-        if not self.keys:
-            return np.zeros(len(left), dtype=np.int64), np.zeros(len(right), dtype=np.int64)
-        names = ([one for one, _ in self.keys], [other for _, other in self.keys])
-        ours, theirs = dense_codes((left.tuples.rows, right.tuples.rows), names, null_safe=self.null_safe)
-        nameless = ours < 0
-        if nameless.any():
-            alone = int(max(ours.max(), theirs.max(initial=-1))) + 1
-            ours = np.where(nameless, alone if self.rule == WITHOUT_MATCH else ours, ours)
-        return ours, theirs
+def matched(
+    rule: int, keys: tuple[tuple[str, str], ...], left: Lifetimes, right: Lifetimes, epoch: Epoch, *, null_safe: bool
+) -> Changes:
+    """The left tuples that appear and are taken back in the epoch, by a rule."""
+    codes, others = _codes(rule, keys, left, right, null_safe=null_safe)
+    number = int(max(codes.max(initial=-1), others.max(initial=-1))) + 1
+    ours = np.flatnonzero((left.before(epoch) | left.is_new) & (codes >= 0))
+    ours = ours[np.lexsort((*left.tuples.ids[ours].T, left.tuples.ts[ours], codes[ours]))]
+    theirs = np.flatnonzero((right.before(epoch) | right.is_new) & (others >= 0))
+    ts, out = left.tuples.ts[ours], left.out[ours]
+    came, came_starts = times_by_key(others[theirs], right.tuples.ts[theirs], number)
+    leaving = theirs[right.out[theirs] < epoch.high]
+    went, went_starts = times_by_key(others[leaving], right.out[leaving], number)
+    times, places, signs = kernel_matching(
+        rule, key_starts(codes[ours], number), ts, left.tuples.exp[ours], out, np.lexsort((out, codes[ours])),
+        came_starts, came, went_starts, went, epoch.low, epoch.high,
+    )  # fmt: skip
+    shown = left.tuples.take(ours[places])
+    return Changes(shown.rows, times, shown.exp, signs.astype(np.int8), shown.ids).in_order()
+
+
+def _codes(
+    rule: int, keys: tuple[tuple[str, str], ...], left: Lifetimes, right: Lifetimes, *, null_safe: bool
+) -> tuple[Int64s, Int64s]:
+    """Keys of both sides. A left tuple with a NULL that equals nothing has a key of its own: it has no match."""
+    if not keys:
+        return np.zeros(len(left), dtype=np.int64), np.zeros(len(right), dtype=np.int64)
+    names = ([one for one, _ in keys], [other for _, other in keys])
+    ours, theirs = dense_codes((left.tuples.rows, right.tuples.rows), names, null_safe=null_safe)
+    nameless = ours < 0
+    if nameless.any():
+        alone = int(max(ours.max(), theirs.max(initial=-1))) + 1
+        ours = np.where(nameless, alone if rule == WITHOUT_MATCH else ours, ours)
+    return ours, theirs
 
 
 def times_by_key(codes: Int64s, times: Int64s, number: int) -> tuple[Int64s, Int64s]:

@@ -12,7 +12,7 @@ The pattern of an edge decides how the operator above stores its input:
     rule 1  Filter, Map, NrrJoin   as the input
     rule 2  Union                  the greatest of the inputs; WEAKEST only if all lifetimes are equal
     rule 3  Joins, Distinct        at least WEAK
-    rule 4  Negation, Intersection, GroupBy, RelationJoin, row-based windows: STRICT
+    rule 4  Negation, Intersection, OuterJoin, GroupBy, RelationJoin, row-based windows: STRICT
 
 The thesis prints WEAKEST for a union of windows of different lengths; by its own definition of 3.2.1 that is WEAK.
 
@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -190,24 +191,62 @@ class Join(Stateful):
 
 
 @dataclass(frozen=True)
+class OuterJoin(Stateful):
+    """The pairs of a join; and each tuple of a kept side, with NULLs in place of the other side, while it has no match.
+
+    A NULL in a key matches nothing. A match that comes takes the tuple with NULLs back.
+    """
+
+    left: Node
+    right: Node
+    keys: tuple[tuple[str, str], ...]
+    keeps_left: bool
+    keeps_right: bool
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.left.schema, *self.right.schema])
+
+    @property
+    def pattern(self) -> UpdatePattern:
+        return UpdatePattern.STRICT
+
+    @property
+    def keeps(self) -> tuple[bool, bool]:
+        return self.keeps_left, self.keeps_right
+
+    def describe(self) -> str:
+        kind = "Left" if not self.keeps_right else "Full" if self.keeps_left else "Right"
+        return f"{kind} join on {_equalities(self.keys)}"
+
+
+@dataclass(frozen=True)
 class NrrJoin(Unary):
     """Tuples with the row of a non-retroactive relation that has their key, as it was when they arrived (3.3.1).
 
     `columns` are the table's columns that go on, each with its new name; the key is among them. `keys` are pairs of
-    such names, the input's and the table's, of one type.
+    such names, the input's and the table's, of one type. `keeps`: tuples without a row go on.
     """
 
     input: Node
     table: Table
     keys: tuple[tuple[str, str], ...]
     columns: tuple[tuple[str, str], ...]
+    keeps: ClassVar[bool] = False
 
     @cached_property
     def schema(self) -> pa.Schema:
         return pa.schema([*self.input.schema, *_table_columns(self.table, self.columns)])
 
     def describe(self) -> str:
-        return f"Non-retroactive join with {self.table.name} on {_equalities(self.keys)}"
+        kind = "left join" if self.keeps else "join"
+        return f"Non-retroactive {kind} with {self.table.name} on {_equalities(self.keys)}"
+
+
+class LeftNrrJoin(NrrJoin):
+    """The same, and tuples that find no row go on with NULLs (LEFT JOIN)."""
+
+    keeps = True
 
 
 @dataclass(frozen=True)
@@ -218,6 +257,7 @@ class RelationJoin(Stateful):
     table: Table
     keys: tuple[tuple[str, str], ...]
     columns: tuple[tuple[str, str], ...]
+    keeps: ClassVar[bool] = False
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -228,7 +268,14 @@ class RelationJoin(Stateful):
         return UpdatePattern.STRICT
 
     def describe(self) -> str:
-        return f"Relation join with {self.table.name} on {_equalities(self.keys)}"
+        kind = "left join" if self.keeps else "join"
+        return f"Relation {kind} with {self.table.name} on {_equalities(self.keys)}"
+
+
+class LeftRelationJoin(RelationJoin):
+    """The same, and a tuple is there with NULLs while the relation has no row for it (LEFT JOIN)."""
+
+    keeps = True
 
 
 @dataclass(frozen=True)
@@ -356,6 +403,7 @@ Node = (
     | Map
     | Union
     | Join
+    | OuterJoin
     | MultiJoin
     | NrrJoin
     | RelationJoin
@@ -369,7 +417,7 @@ Node = (
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
-    if isinstance(node, Join | _MatchByKey):
+    if isinstance(node, Join | OuterJoin | _MatchByKey):
         return (node.left, node.right)
     if isinstance(node, Union | MultiJoin):
         return node.inputs
@@ -380,7 +428,7 @@ def with_inputs(node: Node, below: tuple[Node, ...]) -> Node:
     """The node over other inputs, as many as before."""
     if below == inputs(node):
         return node
-    if isinstance(node, Join | _MatchByKey):
+    if isinstance(node, Join | OuterJoin | _MatchByKey):
         return replace(node, left=below[0], right=below[1])
     if isinstance(node, Union | MultiJoin):
         return replace(node, inputs=below)

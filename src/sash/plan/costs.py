@@ -41,6 +41,7 @@ from sash.plan.continuous import (
     Join,
     Negation,
     Node,
+    OuterJoin,
     RelationJoin,
     drops_outdone,
     inputs,
@@ -52,7 +53,9 @@ from sash.plan.lazy_joins import evaluation_of
 from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, LazilySampled, Sampled, Snapshots
 
-STORING = Join | MultiJoin | RelationJoin | Distinct | GroupBy | Negation | Intersection | Deltas | Snapshots
+STORING = (
+    Join | OuterJoin | MultiJoin | RelationJoin | Distinct | GroupBy | Negation | Intersection | Deltas | Snapshots
+)
 # Partitions of a buffer that is not a list: an epoch's tuples go to at most this many chunks.
 _PARTITIONS = 10
 
@@ -138,6 +141,13 @@ def _state_work(node: Node, below: list[Flow], above: Flow, known: Statistics, s
         yield PlanWork(passed=partial_combinations(node, below, known))
     if isinstance(node, Sampled):
         yield PlanWork(passed=known.epochs * above.live)
+    if isinstance(node, OuterJoin):
+        kept = [each for each, keeps in zip(below, node.keeps, strict=True) if keeps]
+        for one in kept:
+            # A negation for each kept side, over both.
+            yield from (PlanWork(passed=known.epochs * each.live) for each in below)
+            yield from (_sorting(each.live, known) for each in below)
+            yield from [_sorting(one.live, known)] * (0 if one.pattern is UpdatePattern.STRICT else 2)
     if isinstance(node, Negation | Intersection | GroupBy):
         for each in below:
             yield _sorting(each.live, known)

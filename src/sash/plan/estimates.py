@@ -26,6 +26,7 @@ from sash.plan.continuous import (
     Map,
     Negation,
     Node,
+    OuterJoin,
     Union,
     executed_pattern,
     inputs,
@@ -125,6 +126,8 @@ def _sizes(node: Node, below: Sequence[Flow], known: Statistics, strategy: str) 
         return tuple(sum(each) for each in zip(*((f.rate, f.negative, f.live) for f in below), strict=True))
     if isinstance(node, Join):
         return _joined(below[0], below[1], _key_values(node, known))
+    if isinstance(node, OuterJoin):
+        return _outer_joined(node, below, known)
     if isinstance(node, MultiJoin):
         return _multi_joined(node, below, known)
     if isinstance(node, Distinct):
@@ -155,6 +158,14 @@ def _joined(left: Flow, right: Flow, values: float) -> tuple[float, float, float
     pairs = (left.rate * right.live + right.rate * left.live) / values
     negative = (left.negative * right.live + right.negative * left.live) / values
     return pairs, negative, left.live * right.live / values
+
+
+def _outer_joined(node: OuterJoin, below: Sequence[Flow], known: Statistics) -> tuple[float, float, float]:
+    """The pairs, and of each kept side the tuples that pass a negation."""
+    parts = [_joined(below[0], below[1], _key_values(node, known))]
+    parts += [_without_match(each, known) for each, keeps in zip(below, node.keeps, strict=True) if keeps]
+    rate, negative, live = (sum(each) for each in zip(*parts, strict=True))
+    return rate, negative, live
 
 
 def _multi_joined(node: MultiJoin, below: Sequence[Flow], known: Statistics) -> tuple[float, float, float]:
@@ -210,10 +221,16 @@ def _distinct(first: Flow, values: float) -> tuple[float, float, float]:
 
 
 def _matched(node: Negation | Intersection, left: Flow, known: Statistics) -> tuple[float, float, float]:
+    passed, taken_back, live = _without_match(left, known)
+    measured = known.taken_back.get(matched_in(node)) if known.taken_back else None
+    return passed, taken_back if measured is None else passed * measured, live
+
+
+def _without_match(left: Flow, known: Statistics) -> tuple[float, float, float]:
+    """What passes a negation, as far as nothing is measured."""
     part = known.passes_negation
     assumed = left.announced + (1 - left.announced) * known.premature
-    taken_back = known.taken_back.get(matched_in(node), assumed) if known.taken_back else assumed
-    return left.rate * part, left.rate * part * taken_back, left.live * part
+    return left.rate * part, left.rate * part * assumed, left.live * part
 
 
 def _output(node: Node, first: Flow) -> tuple[float, float, float]:
@@ -262,7 +279,7 @@ def values_of(node: Node, columns: Sequence[str], known: Statistics) -> float:
     return math.prod(found) if found and len(found) == len(counts) else known.values
 
 
-def _key_values(node: Join, known: Statistics) -> float:
+def _key_values(node: Join | OuterJoin, known: Statistics) -> float:
     """The values of the side that has more of them: the other side's are among them."""
     if not node.keys:
         return 1.0

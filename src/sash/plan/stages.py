@@ -53,6 +53,7 @@ from sash.plan.continuous import (
     Negation,
     Node,
     NrrJoin,
+    OuterJoin,
     RelationJoin,
     TableJoin,
     Union,
@@ -152,6 +153,11 @@ def _columns(node: Node) -> Iterator[tuple[tuple[Spread, ...], tuple[str, ...]]]
             yield names, names[:1]
     elif isinstance(node, Join):
         yield from (((one, other), (one, other)) for one, other in node.keys)
+    elif isinstance(node, OuterJoin):
+        # The other column is NULL in rows without a match.
+        for key in node.keys:
+            kept = (name for name, others in zip(key, reversed(node.keeps), strict=True) if not others)
+            yield key, tuple(kept)
     elif isinstance(node, MultiJoin):
         for key in node.keys:
             yield tuple(name or Placement.EVERYWHERE for name in key), tuple(name for name in key if name is not None)
@@ -161,7 +167,9 @@ def _columns(node: Node) -> Iterator[tuple[tuple[Spread, ...], tuple[str, ...]]]
             yield (field.name,), tuple(name for name, made in node.outputs if made == same)
     elif isinstance(node, TableJoin):
         for column in node.input.schema.names:
-            yield (column,), (column, *(other for one, other in node.keys if one == column))
+            # A tuple that is kept without a row has NULLs there.
+            equal = () if node.keeps else (other for one, other in node.keys if one == column)
+            yield (column,), (column, *equal)
     elif isinstance(node, GroupBy):
         yield from (((key,), (key,)) for key in node.keys)
     elif isinstance(node, ResultWindow) and isinstance(node.window, RowWindow):
@@ -305,6 +313,9 @@ def divided_join(plan: Node, stage: StagePlan, numbering: Collection[str] = ()) 
     while isinstance(node, _Passing) and _takes_parts(node) and path not in stage.lower and path not in numbering:
         node, path = node.input, path_below(path, 0)
     if path in stage.lower or not isinstance(node, Join | RelationJoin | MultiJoin):
+        return None
+    if isinstance(node, RelationJoin) and node.keeps:
+        # Each task would find the tuples without a row.
         return None
     below = [(input, path_below(path, place)) for place, input in enumerate(inputs(node))]
     return path if all(_is_light(*each, stage) for each in below) else None

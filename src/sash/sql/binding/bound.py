@@ -58,6 +58,10 @@ class BoundJoin:
     conditions: tuple[Term, ...] = ()
 
     @property
+    def is_outer(self) -> bool:
+        return self.kind not in ("inner", "cross")
+
+    @property
     def is_unconditional(self) -> bool:
         """JOIN without USING and ON."""
         node = self.node

@@ -37,6 +37,7 @@ from sash.plan.expressions import Call, Expression, Field, Literal
 from sash.plan.outputs import Outliving, Snapshots
 from sash.sql.binding.bound import BoundJoin, BoundQuery, BoundSelect, BoundSet, BoundSource, BoundTest, relations_in
 from sash.sql.binding.finite import FiniteTerms, with_implied
+from sash.sql.binding.join_parts import JoinParts
 from sash.sql.binding.joined_rows import Computed, JoinedRows
 from sash.sql.binding.lookups import refuse_window
 from sash.sql.binding.outputs import refuse_output, windowed_results, with_output, with_sampling
@@ -290,14 +291,19 @@ class _ChangePlanner:
         sources = {source.name: self._source(source, body) for source in body.sources}
         for join in body.joins[1:]:
             _check_join(join, self.scope.script)
-        places = {source.name: source.word for source in body.sources}
-        rows = JoinedRows(sources, places, body.scope, self.scope, once=once, counted=counted)
-        conditions = _conditions(body)
+        places, parts = {source.name: source.word for source in body.sources}, JoinParts(body.joins)
+        # Outer joins remember tuples, not values.
+        once, counted = once and not parts.last, counted and not parts.last
+        rows = JoinedRows(sources, places, body.scope, self.scope, parts, once=once, counted=counted)
+        for join in body.joins if parts.last else ():
+            for condition in () if join.is_outer else join.conditions:
+                rows.require(condition, parts.number(join.source.name))
+        conditions = body.conditions if parts.last else _conditions(body)
         if rows.are_values or rows.are_counted:
             unbounded = {name for name, each in sources.items() if isinstance(each, WindowSource) and each.is_unbounded}
             conditions = with_implied(conditions, unbounded)
         for condition in conditions:
-            rows.require(condition)
+            rows.require(condition, parts.last)
         return rows
 
     def _source(self, source: BoundSource, body: BoundSelect) -> PlanSource:
@@ -360,7 +366,8 @@ class _ChangePlanner:
 
 
 def _conditions(body: BoundSelect) -> list[Term]:
-    return [*(each for join in body.joins for each in join.conditions), *body.conditions]
+    """What all rows fulfil."""
+    return [*(each for join in body.joins if not join.is_outer for each in join.conditions), *body.conditions]
 
 
 def _has_finite_rows(body: BoundSelect) -> bool:
@@ -427,8 +434,6 @@ def _check_names(body: BoundSelect) -> None:
 
 def _check_join(join: BoundJoin, script: str) -> None:
     assert join.node is not None
-    if join.kind not in ("inner", "cross"):
-        raise NotSupportedError(f"{join.kind.upper()} JOIN in a continuous query", script, word_of(join.node))
     if join.is_unconditional:
         reason = "JOIN needs USING (..) or ON ..; CROSS JOIN leaves the condition to WHERE"
         raise CqlError(reason, script, word_of(join.node))

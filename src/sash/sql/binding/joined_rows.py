@@ -8,6 +8,13 @@ those before it waits until there is one. Tables come last: a join with a table 
 
     FROM packets [RANGE 5 sec] a, ports p, customers c WHERE a.port = p.port AND a.src = c.id AND c.city = 'Rome'
 
+Outer joins keep the order of FROM (join_parts.py). Their ON decides what matches and leaves no row out:
+
+    a LEFT JOIN b ON a.k = b.k AND a.x > 1 AND b.y > 2
+
+Conditions on b alone go below the join. The key of a becomes CASE WHEN a.x > 1 THEN a.k END: a row of a without a match
+has a NULL there. A column of b that is computed, COALESCE(b.y, 0), is computed above the join.
+
 Every column of a table's key must equal something of the windows, or of tables joined before. Non-retroactive tables
 come first, a relation last: the results of a join with a relation may be taken back, and a join with a table cannot
 take back its own (thesis 3.5.3).
@@ -23,15 +30,19 @@ import pyarrow.types as pt
 
 from sash.core.changes import UpdatePattern
 from sash.core.errors import CqlError, NotSupportedError, Span
-from sash.plan.continuous import Filter, Join, Map, Node
-from sash.plan.expressions import Expression, Field
+from sash.plan.continuous import Filter, Join, Map, Node, OuterJoin
+from sash.plan.expressions import Call, Expression, Field, Literal
 from sash.plan.outputs import Stamped
+from sash.sql.binding.bound import BoundJoin
 from sash.sql.binding.finite import deciding_extremes
+from sash.sql.binding.join_parts import JoinParts
 from sash.sql.binding.sources import OVER, ChangeScope, PlanSource, TableSource, WindowSource
 from sash.sql.expressions.answer_terms import Translator
+from sash.sql.expressions.constants import literal
 from sash.sql.expressions.operators import joined
 from sash.sql.expressions.scope import Scope
 from sash.sql.expressions.terms import Term, cast_to, column_of, render, sources_in
+from sash.sql.reading.places import word_of
 from sash.sql.types import is_interval, spark_name
 
 # Functions whose arguments Spark must not compute in advance: 1 / x behind CASE WHEN x <> 0.
@@ -48,6 +59,29 @@ class JoinStep:
     keys: tuple[tuple[Term, Term], ...]
 
 
+@dataclass(frozen=True)
+class _OuterStep:
+    """An outer join with the next source: the keys that must be computed before, and all keys.
+
+    `test` is what the row of a table must fulfil beside having the key.
+    """
+
+    join: BoundJoin
+    computed: Sequence[Computed]
+    keys: tuple[tuple[str, str], ...]
+    test: Expression | None = None
+
+
+@dataclass(frozen=True)
+class _PartOfRows:
+    """What one part of FROM adds to the rows: an outer join or a first source, more sources, and a test of the rows."""
+
+    outer: _OuterStep | None
+    first: str
+    steps: Sequence[tuple[str, Sequence[Computed], tuple[tuple[str, str], ...]]]
+    test: Expression | None
+
+
 class JoinedRows:
     """The rows that FROM and WHERE leave, while a plan is made: first columns are requested, then the rows are built.
 
@@ -57,9 +91,9 @@ class JoinedRows:
 
     def __init__(
         self, sources: Mapping[str, PlanSource], places: Mapping[str, Span], scope: Scope, query: ChangeScope,
-        *, once: bool = False, counted: bool = False,
+        parts: JoinParts, *, once: bool = False, counted: bool = False,
     ) -> None:  # fmt: skip
-        self._sources, self._places, self._query = sources, places, query
+        self._sources, self._places, self._query, self._parts = sources, places, query, parts
         self._tables = {name: each for name, each in sources.items() if isinstance(each, TableSource)}
         self.is_internal = any(source.internal for source in sources.values())
         # Whether whole streams are remembered as their different tuples; a tuple that comes again may find another row
@@ -72,22 +106,25 @@ class JoinedRows:
         self._patterns = dict[str, UpdatePattern]()
         # Columns with the expiries of external tuples, once the rows are built, beside internal windows.
         self.stamps = list[str]()
-        self._equalities: list[Term] = []
-        self._others: list[Term] = []
+        # The conditions by the parts in which they are tested.
+        self._equalities: list[list[Term]] = [[] for _ in parts.parts]
+        self._others: list[list[Term]] = [[] for _ in parts.parts]
         self._computed: dict[str, Computed] = {}
         self._translator = Translator(scope, self._leaf, OVER)
         self._plain = Translator(scope, self._plain_leaf, OVER)
 
-    def require(self, condition: Term) -> None:
-        # A condition that is NULL has no type of its own.
-        condition = cast_to(condition, pa.bool_()) if pt.is_null(condition.type) else condition
+    def require(self, condition: Term, written: int) -> None:
+        """Test a condition that was written in a part of FROM; WHERE is in the last one."""
+        condition, read = _boolean(condition), sources_in(condition)
         owner = self._owner(condition)
-        if owner is not None and not isinstance(owner, TableSource):
+        part = self._parts.earliest(read, written)
+        alone = all(self._parts.is_own(name, written) for name in read) if read else not self._parts.last
+        if alone and owner is not None and not isinstance(owner, TableSource):
             owner.require(condition)
         elif _is_equality(condition):
-            self._equalities.append(condition)
+            self._equalities[part].append(condition)
         else:
-            self._others.append(condition)
+            self._others[part].append(condition)
 
     def expression(self, term: Term) -> Expression:
         return self._translator.translate(term)
@@ -98,19 +135,87 @@ class JoinedRows:
 
     def node(self) -> Node:
         """Build the rows. Call this once, after all columns were requested."""
-        first, joins = self._order()
-        done = {first, *(step.source for step in joins)}
-        steps = [*joins, *_order_tables(self._tables, done, self._equalities, self._query, self._places)]
+        done = set[str]()
+        parts = [self._asked(number, done) for number in range(len(self._parts.parts))]
+        node: Node | None = None
+        for part in parts:
+            node = self._source(part.first) if node is None else self._outer(node, part)
+            for source, computed, pairs in part.steps:
+                node = self._joined(with_columns(node, computed), source, pairs)
+            node = node if part.test is None else Filter(node, part.test)
+        assert node is not None
+        return with_columns(node, list(self._computed.values()))
+
+    def _asked(self, number: int, done: set[str]) -> _PartOfRows:
+        """Request the columns of a part's joins. `done` are the sources of the parts before."""
+        part, equalities = self._parts.parts[number], self._equalities[number]
+        outer = None if part.outer is None else self._outer_step(part.outer, done)
+        first, joins = self._order(number) if outer is None else (part.names[0], self._tied(number, done))
+        done |= {first, *(step.source for step in joins)}
+        tables = {name: self._tables[name] for name in part.names if name in self._tables and name not in done}
+        steps = [*joins, *_order_tables(tables, done, equalities, self._query, self._places)]
+        done |= set(tables)
         used = {id(equality) for step in steps for equality in step.equalities}
-        others = [*self._others, *(equality for equality in self._equalities if id(equality) not in used)]
+        others = [*self._others[number], *(equality for equality in equalities if id(equality) not in used)]
         if self.are_values:
             self._decide(steps, others)
         test = self.expression(joined("and", others)) if others else None
-        keys = [self._keys(step) for step in steps]
-        node = self._source(first)
-        for step, (computed, pairs) in zip(steps, keys, strict=True):
-            node = self._joined(with_columns(node, computed), step.source, pairs)
-        return with_columns(node if test is None else Filter(node, test), list(self._computed.values()))
+        return _PartOfRows(outer, first, [(step.source, *self._keys(step)) for step in steps], test)
+
+    def _outer_step(self, join: BoundJoin, done: set[str]) -> _OuterStep:
+        """The keys of an outer join: NULL for rows that its other conditions leave without a match."""
+        name, source = join.source.name, self._sources[join.source.name]
+        if isinstance(source, TableSource):
+            return self._left_lookup(join, source, done)
+        keys, left, right = list[tuple[Term, Term]](), list[Term](), list[Term]()
+        for condition in map(_boolean, join.conditions):
+            read = sources_in(condition)
+            pair = _sides(condition, name, done) if _is_equality(condition) else None
+            if pair is not None:
+                keys.append(pair)
+            elif name not in read:
+                left.append(condition)
+            elif read == {name}:
+                right.append(condition)
+            else:
+                what = "an outer join ON anything but equalities between its sides and conditions on one of them"
+                raise NotSupportedError(what, self._query.script, condition.span)
+        if not keys:
+            assert join.node is not None
+            reason = f"a {join.kind.upper()} JOIN needs an equality between its sides: ON a.k = b.k"
+            raise CqlError(reason, self._query.script, word_of(join.node))
+        if join.kind == "left":
+            for condition in right:
+                source.require(condition)
+            right = []
+        (one, other), *_ = keys
+        keys[0] = _among(left, one), _among(right, other)
+        return _OuterStep(join, *self._keys(JoinStep(name, (), tuple(keys))))
+
+    def _left_lookup(self, join: BoundJoin, source: TableSource, done: set[str]) -> _OuterStep:
+        """A LEFT JOIN with a table, which has one row for a key: if other conditions fail, there is none."""
+        assert join.node is not None
+        if join.kind != "left":
+            what = f"{join.kind.upper()} JOIN with a table; LEFT JOIN keeps the tuples without a row"
+            raise NotSupportedError(what, self._query.script, word_of(join.node))
+        name, conditions = join.source.name, list(map(_boolean, join.conditions))
+        equalities = [each for each in conditions if _is_equality(each)]
+        (step,) = _order_tables({name: source}, done, equalities, self._query, self._places)
+        used = {id(equality) for equality in step.equalities}
+        others = [each for each in conditions if id(each) not in used]
+        return _OuterStep(join, *self._keys(step), self.expression(joined("and", others)) if others else None)
+
+    def _outer(self, left: Node, part: _PartOfRows) -> Node:
+        assert part.outer is not None
+        join, left = part.outer.join, with_columns(left, part.outer.computed)
+        if part.first in self._tables:
+            node = self._joined(left, part.first, part.outer.keys, keeps=True)
+            return node if part.outer.test is None else _with_null(node, part.outer.test, left.schema.names)
+        right, what = self._source(part.first), f"a {join.kind.upper()} JOIN"
+        for side in (left, right):
+            self._query.refuse_internal(side, what, "results that stay would no longer be without a match")
+            self._query.check_bounded(side, what)
+        return OuterJoin(left, right, part.outer.keys, join.kind != "right", join.kind != "left")
 
     def _decide(self, steps: Sequence[JoinStep], others: Sequence[Term]) -> None:
         """Tell sources for which of their columns one value decides. The columns that others read come first."""
@@ -163,7 +268,9 @@ class JoinedRows:
         self.stamps.append(f"{name} expires")
         return Stamped(node, self.stamps[-1])
 
-    def _joined(self, left: Node, source: str, keys: tuple[tuple[str, str], ...]) -> Node:
+    def _joined(
+        self, left: Node, source: str, keys: tuple[tuple[str, str], ...], *, keeps: bool = False
+    ) -> Node:  # fmt: skip
         if source in self._tables:
             if self.is_internal and self._tables[source].table.retroactive:
                 what = (
@@ -171,7 +278,7 @@ class JoinedRows:
                 )
                 raise NotSupportedError(what, self._query.script, self._places[source])
             _check_input(left, self._tables[source], self._query, self._places[source])
-            return self._tables[source].joined(left, keys)
+            return self._tables[source].joined(left, keys, keeps=keeps)
         right = self._source(source)
         for side in (left, right):
             self._query.check_bounded(side, "a join")
@@ -191,31 +298,41 @@ class JoinedRows:
         self._patterns[name] = node.pattern
         return node
 
-    def _order(self) -> tuple[str, list[JoinStep]]:
-        """A source to begin with, and the others; the first of FROM unless an equality needs several sources."""
-        windows = [name for name in self._sources if name not in self._tables]
+    def _order(self, number: int) -> tuple[str, list[JoinStep]]:
+        """A source to begin with, and the others of its part; the first unless an equality needs several sources."""
+        names = self._parts.parts[number].names
+        windows = [name for name in names if name not in self._tables]
         if not windows:
-            alone = next(iter(self._sources))
+            alone = names[0]
             reason = f"'{self._tables[alone].table.name}' is a table: join it with the window of a stream"
             raise CqlError(reason, self._query.script, self._places[alone])
         for first in windows:
-            steps = self._steps(first)
+            steps = self._steps(number, {first})
             if len(steps) == len(windows) - 1:
                 return first, steps
         first = windows[0]
         if self.are_values and all(_is_whole_stream(self._sources[name]) for name in windows):
-            return first, self._steps(first, tied=False)
-        reached = {first, *(step.source for step in self._steps(first))}
-        alone = next(name for name in windows if name not in reached)
-        reason = "a join of windows needs an equality between them: JOIN .. ON a.k = b.k, or WHERE a.k = b.k"
-        raise CqlError(reason, self._query.script, self._places[alone])
+            return first, self._steps(number, {first}, tied=False)
+        return first, self._tied(number, set(), first)
 
-    def _steps(self, first: str, *, tied: bool = True) -> list[JoinStep]:
+    def _tied(self, number: int, done: set[str], first: str | None = None) -> list[JoinStep]:
+        """The windows of a part behind its first source, all of which must be tied."""
+        names = self._parts.parts[number].names
+        begun = {*done, first or names[0]}
+        steps = self._steps(number, begun)
+        reached = {*begun, *(step.source for step in steps)}
+        for alone in names:
+            if alone not in reached and alone not in self._tables:
+                reason = "a join of windows needs an equality between them: JOIN .. ON a.k = b.k, or WHERE a.k = b.k"
+                raise CqlError(reason, self._query.script, self._places[alone])
+        return steps
+
+    def _steps(self, number: int, begun: set[str], *, tied: bool = True) -> list[JoinStep]:
         """The sources in the order in which equalities tie them; without one, the next comes only if none is needed."""
-        done, steps = {first}, list[JoinStep]()
+        done, steps = set(begun), list[JoinStep]()
         while True:
-            names = (name for name in self._sources if name not in done and name not in self._tables)
-            waiting = [self._step(name, done) for name in names]
+            names = (name for name in self._parts.parts[number].names if name not in done and name not in self._tables)
+            waiting = [self._step(name, number, done) for name in names]
             waiting.sort(key=lambda step: not step.keys)
             step = next((step for step in waiting if step.keys or not tied), None)
             if step is None:
@@ -223,8 +340,8 @@ class JoinedRows:
             steps.append(step)
             done.add(step.source)
 
-    def _step(self, source: str, done: set[str]) -> JoinStep:
-        found = [(term, pair) for term in self._equalities if (pair := _sides(term, source, done)) is not None]
+    def _step(self, source: str, number: int, done: set[str]) -> JoinStep:
+        found = [(term, pair) for term in self._equalities[number] if (pair := _sides(term, source, done)) is not None]
         return JoinStep(source, tuple(term for term, _ in found), tuple(pair for _, pair in found))
 
     def _keys(self, step: JoinStep) -> tuple[Sequence[Computed], tuple[tuple[str, str], ...]]:
@@ -236,7 +353,7 @@ class JoinedRows:
 
     def _named(self, term: Term, computed: dict[str, Computed]) -> str:
         owner = self._owner(term)
-        if owner is not None and not isinstance(owner, TableSource):
+        if owner is not None and not isinstance(owner, TableSource) and not self._is_padded(term):
             return owner.field(term).name
         made, sql = self.expression(term), render(term)
         if isinstance(made, Field):
@@ -244,22 +361,49 @@ class JoinedRows:
         return computed.setdefault(sql, (sql, made))[0]
 
     def _owner(self, term: Term) -> PlanSource | None:
-        """The only source of a term; Spark computes a term without a source beside any window."""
+        """The only source of a term; Spark computes a term without a source beside any window of the answer's rows."""
         aliases = sources_in(term)
         if len(aliases) == 1:
             return self._sources[min(aliases)]
-        windows = (source for source in self._sources.values() if isinstance(source, WindowSource))
-        return None if aliases else next(windows, None)
+        every = [source for name, source in self._sources.items() if name not in self._parts.padded]
+        return None if aliases else next((source for source in every if isinstance(source, WindowSource)), None)
+
+    def _is_padded(self, term: Term) -> bool:
+        """Whether an outer join may give NULLs for its sources, so that the term is computed above the join."""
+        return not sources_in(term).isdisjoint(self._parts.padded)
 
     def _leaf(self, term: Term) -> Expression | None:
         owner = self._owner(term)
-        if isinstance(owner, WindowSource) and not is_interval(term.type):
+        if isinstance(owner, WindowSource) and not is_interval(term.type) and not self._is_padded(term):
             return owner.field(term)
         return self._plain.translate(term) if term.op in _CONDITIONAL else self._plain_leaf(term)
 
     def _plain_leaf(self, term: Term) -> Expression | None:
         owner = self._owner(term)
         return owner.field(term) if term.op == "field" and owner is not None else None
+
+
+def _with_null(node: Node, test: Expression, certain: Sequence[str]) -> Node:
+    """The node with NULLs in rows that fail a test, except in some columns."""
+    outputs = list[Computed]()
+    for column in node.schema:
+        value = Field(column.name, column.type)
+        made = value if column.name in certain else Call("if", (test, value, Literal(None, column.type)), column.type)
+        outputs.append((column.name, made))
+    return Map(node, tuple(outputs))
+
+
+def _boolean(condition: Term) -> Term:
+    """A condition that is NULL has no type of its own."""
+    return cast_to(condition, pa.bool_()) if pt.is_null(condition.type) else condition
+
+
+def _among(conditions: Sequence[Term], key: Term) -> Term:
+    """A key that is NULL, and so matches nothing, unless conditions hold."""
+    if not conditions:
+        return key
+    nothing = literal(None, key.type, key.span)
+    return Term("case", (joined("and", list(conditions)), key, nothing), key.type, key.span)
 
 
 def _is_whole_stream(source: PlanSource) -> bool:
@@ -304,7 +448,8 @@ def _check_input(node: Node, source: TableSource, query: ChangeScope, at: Span) 
     if node.pattern is UpdatePattern.STRICT:
         reason = (
             f"'{source.table.name}' cannot be joined with what may be taken back (a row-based window, groups, "
-            "NOT EXISTS, a join with another TABLE): its row may be another by then. Join it with the window itself"
+            "NOT EXISTS, an outer join, a join with another TABLE): its row may be another by then. "
+            "Join it with the window itself"
         )
         hint = "" if not source.table.retroactive else ", or make it a NONRETROACTIVE TABLE and join it first"
         raise CqlError(reason + hint, query.script, at)

@@ -31,6 +31,8 @@ from sash.plan.continuous import (
     Duplicates,
     Filter,
     GroupBy,
+    LeftNrrJoin,
+    LeftRelationJoin,
     Map,
     Node,
     NrrJoin,
@@ -266,10 +268,10 @@ class TableSource:
         name = column_of(term)
         return Field(self._columns.setdefault(name, f"{self.alias}.{name}"), term.type)
 
-    def joined(self, input: Node, keys: tuple[tuple[str, str], ...]) -> TableJoin:
+    def joined(self, input: Node, keys: tuple[tuple[str, str], ...], *, keeps: bool = False) -> TableJoin:
         columns = tuple((name, column) for column, name in self._columns.items())
-        kind = RelationJoin if self.table.retroactive else NrrJoin
-        return kind(input, self.table, keys, columns)
+        kinds = (RelationJoin, LeftRelationJoin) if self.table.retroactive else (NrrJoin, LeftNrrJoin)
+        return kinds[keeps](input, self.table, keys, columns)
 
 
 PlanSource = WindowSource | QuerySource | TableSource
