@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
+import pyarrow as pa
 import pytest
 
 from sash.core.errors import CqlError, NotSupportedError
 from sash.core.window import FOREVER, RowWindow, TimeWindow
 from sash.plan.continuous import BaseWindow, Join, edges, windows
+from sash.plan.expressions import Field, columns_in
 from sash.plan.multi_join import MultiJoin
+from sash.plan.nodes import AnswerOrder
 from sash.plan.outputs import Deltas, Outliving, ResultWindow, Sampled, Stamped
 from sash.plan.rewrites import optimise
 from sash.runtime.route import is_continuous
-from sash.sql import SelectStatement, bind, parse, plan_panes
+from sash.sql import SelectStatement, bind, order_of_answers, parse, plan_panes
 from tests.changes.test_golden_traces import EXAMPLES
-from tests.sql.examples import CATALOG, check_continuous_error, continuous_plan, explained
+from tests.sql.examples import CATALOG, check_continuous_error, continuous_plan, explained, marked
 
 SEC = 1_000_000
 JOIN = "FROM packets [RANGE 5 sec] a, packets [RANGE 9 sec] b WHERE a.src = b.dst"
@@ -263,8 +268,9 @@ def test_what_panes_cannot_answer_is_a_plan(text: str, plan: bool) -> None:
 ERRORS = [
     ("Istream(«SELECT» FROM packets [NOW])", "expected columns and aggregates after SELECT"),
     ("Istream(SELECT src FROM packets [NOW] «ORDER BY» src)", "a change stream has no order"),
-    (f"SELECT COUNT(*) AS n {SLIDING} GROUP BY a.src «ORDER BY» n", "there is no ORDER BY in a query that panes"),
-    (f"SELECT COUNT(*) AS n {SLIDING} GROUP BY a.src «LIMIT» 3", "leave it out; answer.table can be sorted (sort_by)"),
+    (f"SELECT a.src {SLIDING} UNION ALL SELECT 1 AS n {SLIDING} «LIMIT» 3", "LIMIT is of whole answers: write it"),
+    (f"SELECT * FROM (SELECT a.src {SLIDING} «LIMIT» 3) c", "behind the outermost SELECT, and a set operation into"),
+    ("SELECT a.src FROM packets [NOW] a, packets [NOW] b WHERE a.src = b.src «LIMIT» 3", "every answer has an order"),
     ("SELECT src, «Istream»(src) FROM packets [NOW]", "Istream(..) stands around the whole SELECT list"),
     ("SELECT «Istream»(src), dst FROM packets [NOW]", "Istream(..) stands around the whole SELECT list"),
     ("SELECT src FROM packets [NOW] WHERE «istream»(src) > 1", "Istream(..) stands around"),
@@ -272,6 +278,10 @@ ERRORS = [
     ("SELECT «Rstream_restore»(*) FROM packets [NOW]", "write Rstream, or add SLIDE to all windows"),
     ("SELECT «Wstream-restore»(*)[ROWS 5] FROM packets [NOW]", "Wstream_restore cannot be"),
     ("SELECT «Dstream_restore»(*) FROM packets [NOW]", "restore brings back results that came and went"),
+    (
+        "SELECT «Wstream»(a.src)[ROWS 5] FROM packets [NOW] a LEFT JOIN packets [NOW] b USING (src)",
+        "Wstream over an outer join is refused: in a window over its results there could be rows without a match",
+    ),
     ("SELECT «Wstream»(*) FROM packets [NOW]", "Wstream needs a window: Wstream(*)[ROWS 10]"),
     ("SELECT Istream(*) «[»ROWS 5] FROM packets [NOW]", "only Wstream has a window behind it"),
     ("SELECT Wstream(src)«[UNBOUNDED]» FROM packets [NOW]", "an output window has an end"),
@@ -318,7 +328,6 @@ ERRORS = [
     ("SELECT COUNT(*) FROM packets [ROWS 5 SLIDE «1500 ms»]", "SLIDE 1500 ms is not a multiple of the granule"),
     ("SELECT COUNT(*) FROM packets [ROWS 5 SLIDE «0 sec»]", "a SLIDE must be greater than zero"),
     ("SELECT COUNT(*) FROM packets [ROWS 5 SLIDE 1 sec «LAG» 2]", "leave out LAG, or count tuples in SLIDE"),
-    ("SELECT COUNT(*) AS n FROM packets [ROWS 5 SLIDE 1 sec] «ORDER BY» n", "plain rows, ROWS by time): leave it out"),
     (
         "SELECT DISTINCT src FROM packets [RANGE 9 sec SLIDE 3 sec] WHERE src IN (SELECT dst FROM packets «[NOW]»)",
         "the windows of a query slide, all of them, or none does",
@@ -371,6 +380,40 @@ def test_a_question_that_is_answered_once_has_no_changes(text: str, reason: str)
 
 
 # -- aggregates of results --------------------------------------------------------------------------------------
+
+
+def ordered(text: str) -> AnswerOrder | None:
+    statement = parse(text)
+    assert isinstance(statement, SelectStatement)
+    return order_of_answers(bind(statement.select, CATALOG))
+
+
+def test_the_order_of_answers_is_over_their_columns() -> None:
+    found = ordered(
+        f"SELECT a.src, COUNT(*) AS n {SLIDING} GROUP BY a.src ORDER BY 2 DESC, COUNT(*) + a.src, n LIMIT 3"
+    )
+    n, src = Field("n", pa.int64()), Field("src", pa.int32())
+    assert found is not None and found.limit == 3
+    assert [str(key) for key in found.keys] == ["n DESC", "add(n, cast(src)) ASC", "n ASC"]
+    assert found.keys[0].expression == n and columns_in(found.keys[1].expression) == {n.name, src.name}
+    assert ordered(f"SELECT a.src {SLIDING}") is None
+    (key,) = (ordered(f"SELECT a.src AS b, b.dst AS a {SLIDING} ORDER BY a NULLS LAST") or AnswerOrder()).keys
+    assert (str(key.expression), key.nulls_first) == ("a", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (f"SELECT a.src {SLIDING} ORDER BY «b.dst»", "over the columns of the answer here: add this one to the SELECT"),
+        (f"SELECT a.src {SLIDING} GROUP BY a.src ORDER BY 1 + «MAX»(b.dst)", "add this one to the SELECT list"),
+        (f"SELECT a.tags {SLIDING} ORDER BY «tags»", "ORDER BY of ARRAY<STRING>"),
+    ],
+)
+def test_orders_that_answers_cannot_have(text: str, reason: str) -> None:
+    plain, start, end = marked(text)
+    with pytest.raises(CqlError, match=re.escape(reason)) as caught:
+        ordered(plain)
+    assert (caught.value.span.start, caught.value.span.end) == (start, end)
 
 
 def test_an_aggregate_of_results_is_a_nested_query() -> None:

@@ -11,7 +11,18 @@ from sash.expr.evaluate import evaluate
 from sash.expr.value_codes import one_array
 from sash.panes.answers import sorted_and_limited
 from sash.panes.window_functions import all_columns, with_window_functions
-from sash.plan.nodes import AnswerFilter, AnswerJoin, AnswerUnion, AnswerWindow, Limit, Node, Project, Sort, Subquery
+from sash.plan.nodes import (
+    AnswerFilter,
+    AnswerJoin,
+    AnswerOrder,
+    AnswerUnion,
+    AnswerWindow,
+    Limit,
+    Node,
+    Project,
+    Sort,
+    Subquery,
+)
 from sash.plan.periodic import Composition, sub_queries
 
 _KINDS = {"inner": "inner", "left": "left outer", "right": "right outer", "full": "full outer"}
@@ -52,11 +63,15 @@ def _joined(node: Node, tables: Iterator[pa.Table]) -> pa.Table:
 
 
 def _limited(node: Limit, table: pa.Table) -> pa.Table:
-    """Cut to LIMIT. Every column breaks ties, so that the result does not depend on the order of arrival."""
+    return in_order(table, AnswerOrder(node.input.keys if isinstance(node.input, Sort) else (), node.count))
+
+
+def in_order(table: pa.Table, order: AnswerOrder) -> pa.Table:
+    """Sort an answer, and cut it. Every column breaks ties, so that the result does not depend on who came first."""
     fields = _fields(table)
-    order = (*(node.input.keys if isinstance(node.input, Sort) else ()), *all_columns(fields))
-    chosen, _ = sorted_and_limited(fields, table.num_rows, order, node.count)
-    return pa.table(chosen)
+    keys = (*order.keys, *all_columns(fields))
+    chosen, _ = sorted_and_limited(fields, table.num_rows, keys, order.limit)
+    return pa.table(chosen, schema=table.schema)
 
 
 def _join(node: AnswerJoin, left: pa.Table, right: pa.Table) -> pa.Table:

@@ -10,8 +10,8 @@ It is a small tree that the Sash process evaluates on Arrow arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -94,3 +94,12 @@ def columns_in(expression: Expression) -> set[str]:
     if isinstance(expression, Field):
         return {expression.name}
     return {name for part in getattr(expression, "arguments", ()) for name in columns_in(part)}
+
+
+def substituted(expression: Expression, made: Mapping[str, Expression]) -> Expression:
+    """The expression with others in place of its columns."""
+    if isinstance(expression, Field):
+        return made[expression.name]
+    if isinstance(expression, Call):
+        return replace(expression, arguments=tuple(substituted(part, made) for part in expression.arguments))
+    return expression

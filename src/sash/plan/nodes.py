@@ -205,6 +205,21 @@ class SortKey:
 
 
 @dataclass(frozen=True)
+class AnswerOrder:
+    """ORDER BY and LIMIT over the columns of a finished answer: each answer of a continuous plan under SLIDE has them.
+
+    They are a query's own: queries that differ in nothing else share their plan.
+    """
+
+    keys: tuple[SortKey, ...] = ()
+    limit: int | None = None
+
+    def describe(self) -> str:
+        order = f" in the order {', '.join(map(str, self.keys))}" if self.keys else ""
+        return f"Each answer{order}{'' if self.limit is None else f', the first {self.limit:,} rows'}"
+
+
+@dataclass(frozen=True)
 class Subquery:
     """A sub-query in FROM. The nodes above call its columns `alias.column`."""
 

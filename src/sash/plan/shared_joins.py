@@ -32,8 +32,8 @@ import pyarrow as pa
 
 from sash.core.window import TimeWindow
 from sash.plan.continuous import BaseWindow, Column, Filter, GroupBy, Join, Map, Node
-from sash.plan.expressions import Call, Expression, Field, RowExpression
-from sash.plan.nodes import AggregateCall, Key, Output
+from sash.plan.expressions import Call, Expression, Field, RowExpression, substituted
+from sash.plan.nodes import AggregateCall, AnswerOrder, Key, Output
 from sash.plan.outputs import Outliving, Sampled, Stamped
 from sash.plan.periodic import PeriodicAggregate
 from sash.plan.reach import Reach
@@ -152,6 +152,12 @@ class JoinedAggregate:
     query: PeriodicAggregate
     slide: int
     offset: int
+
+    def in_order(self, order: AnswerOrder) -> JoinedAggregate:
+        """The same query with ORDER BY and LIMIT, over the columns of its answer."""
+        made = {output.name: output.expression for output in self.query.outputs}
+        keys = tuple(replace(key, expression=substituted(key.expression, made)) for key in order.keys)
+        return replace(self, query=replace(self.query, order=keys, limit=order.limit))
 
     @property
     def exactly(self) -> bool:

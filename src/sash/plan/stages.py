@@ -155,9 +155,9 @@ def _columns(node: Node) -> Iterator[tuple[tuple[Spread, ...], tuple[str, ...]]]
         yield from (((one, other), (one, other)) for one, other in node.keys)
     elif isinstance(node, OuterJoin):
         # The other column is NULL in rows without a match.
-        for key in node.keys:
-            kept = (name for name, others in zip(key, reversed(node.keeps), strict=True) if not others)
-            yield key, tuple(kept)
+        for one, other in node.keys:
+            certain = ((one, node.keeps_right), (other, node.keeps_left))
+            yield (one, other), tuple(name for name, is_padded in certain if not is_padded)
     elif isinstance(node, MultiJoin):
         for key in node.keys:
             yield tuple(name or Placement.EVERYWHERE for name in key), tuple(name for name in key if name is not None)

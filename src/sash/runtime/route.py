@@ -45,7 +45,7 @@ from sash.panes.answers import Finisher
 from sash.panes.partials import Partial
 from sash.plan.continuous import AUTO, NT, UPA, Node, is_stream, sampling_of
 from sash.plan.nested_joins import Lengths, lengths_of
-from sash.plan.nodes import Project
+from sash.plan.nodes import AnswerOrder, Project
 from sash.plan.periodic import flatten
 from sash.plan.set_windows import WindowedSet, windowed_set
 from sash.plan.shared_joins import JoinedAggregate, joined_aggregate
@@ -62,6 +62,7 @@ from sash.sql import (
     bind_stored,
     has_slide,
     is_own,
+    order_of_answers,
     plan_changes,
     plan_panes,
     relations_in,
@@ -113,7 +114,8 @@ class RouteDecision:
 
     `joined`, `windowed_set` and `lengths` are what is recognised in a continuous plan, under any strategy: an aggregate
     over a join, a set operation, and the lengths of the windows of a join whose rows are its pairs. `execution` is the
-    strategy that the user has set.
+    strategy that the user has set. `order` is what puts every answer in order that panes do not: it is no part of the
+    plan, which queries share.
     """
 
     route: Route
@@ -123,6 +125,7 @@ class RouteDecision:
     windowed_set: WindowedSet | None = None
     lengths: Lengths | None = None
     execution: str = AUTO
+    order: AnswerOrder | None = None
 
     @property
     def written(self) -> Node:
@@ -159,7 +162,16 @@ def route(query: BoundQuery, execution: str = AUTO) -> RouteDecision:
     """Decide which runtime answers a registered query. A CqlError says why none does."""
     if not is_continuous(query):
         return RouteDecision(Route.PANES, panes=plan_panes(query, periodic=True))
-    return route_plan(plan_changes(query), execution)
+    return route_changes(query, execution)
+
+
+def route_changes(query: BoundQuery, execution: str = AUTO) -> RouteDecision:
+    """Of a query that panes do not answer."""
+    found, order = route_plan(plan_changes(query), execution), order_of_answers(query)
+    if order is None:
+        return found
+    joined = None if found.joined is None else found.joined.in_order(order)
+    return replace(found, joined=joined, order=order)
 
 
 def is_continuous(query: BoundQuery) -> bool:
@@ -207,7 +219,7 @@ def decide_registered(query: RegisteredQuery, catalog: Catalog) -> RouteDecision
     bound = bind(as_select(query.text), catalog)
     if query.route is Route.PANES:
         return RouteDecision(Route.PANES, panes=plan_panes(bound, periodic=True))
-    return route_plan(plan_changes(bound), query.execution).like(query)
+    return route_changes(bound, query.execution).like(query)
 
 
 @dataclass(frozen=True)
@@ -318,11 +330,11 @@ def result_of(query: RegisteredQuery, catalog: Catalog, decision_of: DecisionOf)
         return QueryResult(query, schema, _PATTERN_OF_STORED)
     if decision.changes is None:
         return QueryResult(query, schema)
-    plan = decision.changes
+    plan, limited = decision.changes, decision.order is not None and decision.order.limit is not None
     if is_stream(plan):
         reason = f"query '{query.name}' is a stream of results that never end, and no relation to ask"
         raise SashError(f"{reason}: CREATE ARCHIVE .. FROM {query.name} keeps results that can be asked, as KEEP does")
-    if not query.route.has_view:
+    if not query.route.has_view or limited:
         return QueryResult(query, schema)
     # With negative tuples every row that leaves is taken back.
     taken_back = query.execution == NT and plan.pattern is not UpdatePattern.MONOTONIC

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from sash.sql.binding.binder import bind
 from sash.sql.binding.bound import BoundQuery, BoundSelect, BoundSet, relations_in
-from sash.sql.binding.changes import plan_changes
+from sash.sql.binding.changes import order_of_answers, plan_changes
 from sash.sql.binding.completion import complete
 from sash.sql.binding.narrowing import Link, SoughtRange, SoughtValues
 from sash.sql.binding.ordering import LeadingRows, OrderTerm, WindowOrder
@@ -112,6 +112,7 @@ __all__ = [
     "function_kinds",
     "has_slide",
     "is_own",
+    "order_of_answers",
     "parse",
     "parse_script",
     "plan_changes",

@@ -105,7 +105,8 @@ class QueryResults:
     def _last_rows(self, reading: ResultReading) -> tuple[pa.Table, Micros]:
         query = reading.result.query
         plan = self._continuous.attach(query)
-        return plan.answer(self._continuous.compiled(query)), plan.now
+        compiled = self._continuous.compiled(query)
+        return compiled.ordered(plan.answer(compiled)), plan.now
 
     def access(self, reading: ResultReading) -> ResultAccess | None:
         """The index that finds the sought values: that of the column with most values."""

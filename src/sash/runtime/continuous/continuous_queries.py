@@ -196,8 +196,9 @@ class ContinuousQueries:
         decided = self._decide(routed, same)
         strategy = decided.choice.strategy
         found = replace(
-            decided.query, name=wanted.name, serial=wanted.serial, text=wanted.text, lifetime=wanted.lifetime
-        )
+            decided.query, name=wanted.name, serial=wanted.serial, text=wanted.text, lifetime=wanted.lifetime,
+            order=routed.order,
+        )  # fmt: skip
         kept = same is not None and same.execution == strategy
         found = replace(found, state=same.state if same is not None and kept else self._state_of(found, routed.written))
         query = replace(
@@ -393,8 +394,9 @@ class ContinuousQueries:
             plan = lazily(optimise(routed.written, known, query.execution)) if query.lazy else None
             found = KINDS[query.route].of(routed, known, query.execution, plan)
             found = replace(
-                found, name=query.name, serial=query.serial, text=query.text, state=query.state, lifetime=query.lifetime
-            )
+                found, name=query.name, serial=query.serial, text=query.text, state=query.state,
+                lifetime=query.lifetime, order=routed.order,
+            )  # fmt: skip
             if _digest_of(query.state) != found.digest:
                 raise CheckpointError(
                     f"what is stored for query '{query.name}' is of another plan than this version of Sash makes of "
@@ -456,7 +458,7 @@ class ContinuousQueries:
         if is_stream(query.plan):
             reason = "is a stream of results that never end, and no relation to look at"
             raise SashError(f"query '{handle.name}' {reason}: it has answers() and, without SLIDE, changes()")
-        rows, now = runtime.answer(query), runtime.now
+        rows, now = query.ordered(runtime.answer(query)), runtime.now
         return rows.replace_schema_metadata({"as_of": to_datetime(now).isoformat()} if now > BEGINNING else {})
 
     def complete_from(self, query: RegisteredQuery) -> str | None:

@@ -102,9 +102,10 @@ class PlanReader:
     def answer(self, as_of: Micros, table: pa.Table, *, complete: bool) -> list[Delivery]:
         """One answer, addressed to the query."""
         handle = self._shared.handle(self._query.name, self._query.serial)
-        return (
-            [] if handle is None else [(handle.outward, Answer(handle.name, to_datetime(as_of), complete, True, table))]
-        )
+        if handle is None:
+            return []
+        answer = Answer(handle.name, to_datetime(as_of), complete, True, self._query.ordered(table))
+        return [(handle.outward, answer)]
 
     def fail(self, why: str, *, reported: bool) -> None:
         fail_query(self._query.name, self._shared.handle(self._query.name, self._query.serial), why, reported=reported)

@@ -44,9 +44,11 @@ from sash.core.changes import Changes
 from sash.core.errors import CheckpointError, QueryFailedError
 from sash.core.events import report
 from sash.core.time import BEGINNING, Micros, to_datetime
+from sash.panes.compositions import in_order
 from sash.plan.choice import Choice, choose
 from sash.plan.continuous import NT, UPA, Node, is_stream, sampling_of, streams_of, table_joins, windows
 from sash.plan.estimates import Statistics
+from sash.plan.nodes import AnswerOrder
 from sash.plan.punctuations import Promise, promised_columns
 from sash.plan.reach import reaches
 from sash.plan.rewrites import optimise
@@ -125,6 +127,7 @@ class ContinuousQuery:
     text: str = ""
     state: str = ""
     lifetime: Micros | None = None
+    order: AnswerOrder | None = None
 
     # The prefix of this kind's directories.
     prefix: ClassVar[str] = ""
@@ -194,6 +197,10 @@ class ContinuousQuery:
     def join(self, runtime: PlanRuntime, reader: ChangeListener) -> None:
         """Become one of the queries of a running plan."""
         runtime.join(self.serial, reader)
+
+    def ordered(self, answer: pa.Table) -> pa.Table:
+        """The query's own answer: queries that share the plan may differ in ORDER BY and LIMIT."""
+        return answer if self.order is None else in_order(answer, self.order)
 
     def alone(self) -> JoinLayout | None:
         """The layout of a group with this query alone, if queries are grouped."""

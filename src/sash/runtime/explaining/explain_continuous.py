@@ -107,7 +107,8 @@ _KINDS = {
 
 def explain_continuous(decision: PlanDecision, streams: Iterable[Stream] = ()) -> Explanation:
     """`streams` are those that the plan reads."""
-    return Explanation([*_explained(decision), *time_sections(streams)])
+    order = [] if decision.routed.order is None else [Section(decision.routed.order.describe())]
+    return Explanation([*_explained(decision), *order, *time_sections(streams)])
 
 
 def _explained(decision: PlanDecision) -> list[Section]:

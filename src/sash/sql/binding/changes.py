@@ -34,6 +34,7 @@ from sash.catalog import Stream, Table
 from sash.core.errors import CqlError, NotSupportedError, Span
 from sash.plan.continuous import Aggregated, Duplicates, Filter, GroupBy, Intersection, Map, Negation, Node, Union
 from sash.plan.expressions import Call, Expression, Field, Literal
+from sash.plan.nodes import AnswerOrder, SortKey
 from sash.plan.outputs import Outliving, Snapshots
 from sash.sql.binding.bound import BoundJoin, BoundQuery, BoundSelect, BoundSet, BoundSource, BoundTest, relations_in
 from sash.sql.binding.finite import FiniteTerms, with_implied
@@ -55,7 +56,7 @@ from sash.sql.binding.sources import (
 )
 from sash.sql.binding.windows import bind_continuous_window, common_slide, has_slide, without_panes
 from sash.sql.expressions.aggregates import ALGEBRAIC, is_item_call, split_filter
-from sash.sql.expressions.answer_terms import GroupTerms, unused
+from sash.sql.expressions.answer_terms import GroupTerms, Translator, unused
 from sash.sql.expressions.constants import literal
 from sash.sql.expressions.operators import joined
 from sash.sql.expressions.scope import WINDOW_FUNCTIONS, Scope
@@ -65,8 +66,9 @@ from sash.sql.reading.output_clause import OutputClause
 from sash.sql.reading.places import bounds_at, is_approximate, span_of, word_of
 from sash.sql.reading.statements import Select
 from sash.sql.reading.window_clause import WindowClause
+from sash.sql.types import spark_name
 
-_UNORDERED = {"order": "ORDER BY", "limit": "LIMIT"}
+_ORDERING = {"order": "ORDER BY", "limit": "LIMIT"}
 # The columns that every change has beside those of the answer.
 _RESERVED = ("_ts", "_exp", "_sign")
 _OFTEN = (
@@ -82,7 +84,8 @@ def plan_changes(query: BoundQuery) -> Node:
     with within_stack(query.script, select.word):
         streams = {name: each for name, each in relations_in(query.body).items() if isinstance(each, Stream)}
         slide = common_slide(select, {name.lower(): stream for name, stream in streams.items()})
-        planner = _ChangePlanner(ChangeScope(query.script, query.places, slide))
+        top = query.body if slide is not None and isinstance(query.body, BoundSelect) else None
+        planner = _ChangePlanner(ChangeScope(query.script, query.places, slide), top)
         _refuse_window_functions(select)
         node, clause = planner.relation(query.body), _output(query.body)
         plan = with_output(node, clause, planner.scope) if slide is None else with_sampling(node, clause, planner.scope)
@@ -90,6 +93,28 @@ def plan_changes(query: BoundQuery) -> Node:
         check_approx(plan, select)
         check_shed_continuous(select, streams.values())
         return plan
+
+
+def order_of_answers(query: BoundQuery) -> AnswerOrder | None:
+    """ORDER BY and LIMIT of a continuous query that slides; None if its answers have none."""
+    body = query.body
+    if not isinstance(body, BoundSelect) or (not body.order and body.limit is None):
+        return None
+    columns = {render(entry.term): Field(entry.name, entry.term.type) for entry in body.entries}
+
+    def leaf(term: Term) -> Field | None:
+        found = columns.get(render(term))
+        if found is None and term.op in ("column", "field", "aggregate", "filter"):
+            reason = "ORDER BY is over the columns of the answer here: add this one to the SELECT list"
+            raise body.scope.error(reason, term.span)
+        return found
+
+    translator = Translator(body.scope, leaf)
+    for key in body.order:
+        if pt.is_nested(key.term.type):
+            raise body.scope.unsupported(f"ORDER BY of {spark_name(key.term.type)}", key.term.span)
+    keys = (SortKey(translator.translate(key.term), key.descending, key.nulls_first) for key in body.order)
+    return AnswerOrder(tuple(keys), body.limit)
 
 
 def _refuse_window_functions(select: Select) -> None:
@@ -225,14 +250,16 @@ def _among(aggregate: Term, condition: Term) -> Term:
 
 
 class _ChangePlanner:
-    """Makes the plans of all SELECTs of one query."""
+    """Makes the plans of all SELECTs of one query; the answers of `ordered` are put in order (`order_of_answers`)."""
 
-    def __init__(self, scope: ChangeScope) -> None:
+    def __init__(self, scope: ChangeScope, ordered: BoundSelect | None = None) -> None:
         self.scope = scope
+        self._ordered = ordered
 
     def relation(self, body: BoundSelect | BoundSet) -> Node:
         """The plan of a query without its output clause."""
-        _check_unordered(body.select)
+        if body is not self._ordered or body.select.tree is not body.tree:
+            _check_unordered(body.select)
         if isinstance(body, BoundSelect):
             return self._select(body)
         check_set(body)
@@ -248,6 +275,8 @@ class _ChangePlanner:
 
     def _select(self, body: BoundSelect) -> Node:
         _check_select(body)
+        if body is not self._ordered:
+            _check_unordered(body.select)
         clause = body.output
         word = word_in(body.select, "DISTINCT") if body.is_distinct else None if clause is None else clause.distinct
         # A window that is alone is not remembered: its rows are what comes out.
@@ -327,6 +356,7 @@ class _ChangePlanner:
             return self._against_answer(test)
         assert isinstance(query, BoundSelect)
         _check_select(query)
+        _check_unordered(query.select)
         rows = self._rows(query, once=True)
         matches = [self._match(inner) for inner in query.tests]
         value = (test.compared[0], rows.column(test.compared[1])) if test.compared is not None else None
@@ -402,7 +432,6 @@ def _is(function: str, node: Node, column: str) -> Expression:
 
 def _check_select(body: BoundSelect) -> None:
     select, tree, without = body.select, body.tree, without_panes(slides=has_slide(body.select))
-    _check_unordered(select)
     distinct, having = tree.args.get("distinct"), tree.args.get("having")
     if distinct is not None and distinct.args.get("on") is not None:
         raise NotSupportedError("DISTINCT ON", select.script, word_in(select, "DISTINCT"))
@@ -416,12 +445,13 @@ def _check_select(body: BoundSelect) -> None:
 
 
 def _check_unordered(select: Select) -> None:
-    for key, clause in _UNORDERED.items():
+    for key, clause in _ORDERING.items():
         if select.tree.args.get(key) is not None:
             reason = f"a change stream has no order: leave out {clause}; query.view() is a table that can be sorted"
+            reason += "; with SLIDE in all windows every answer has an order"
             if has_slide(select):
-                ways = "answer.table can be sorted (sort_by) and cut (slice)"
-                reason = f"there is no {clause} {without_panes(slides=True)}: leave it out; {ways}"
+                reason = f"{clause} is of whole answers: write it behind the outermost SELECT"
+                reason += ", and a set operation into its FROM: SELECT * FROM (..) a ORDER BY .. LIMIT .."
             raise CqlError(reason, select.script, word_in(select, clause))
 
 

@@ -361,12 +361,12 @@ class JoinedRows:
         return computed.setdefault(sql, (sql, made))[0]
 
     def _owner(self, term: Term) -> PlanSource | None:
-        """The only source of a term; Spark computes a term without a source beside any window of the answer's rows."""
+        """The only source of a term; Spark computes a term without a source beside any window, if none is padded."""
         aliases = sources_in(term)
         if len(aliases) == 1:
             return self._sources[min(aliases)]
-        every = [source for name, source in self._sources.items() if name not in self._parts.padded]
-        return None if aliases else next((source for source in every if isinstance(source, WindowSource)), None)
+        windows = (source for source in self._sources.values() if isinstance(source, WindowSource))
+        return None if aliases or self._parts.last else next(windows, None)
 
     def _is_padded(self, term: Term) -> bool:
         """Whether an outer join may give NULLs for its sources, so that the term is computed above the join."""

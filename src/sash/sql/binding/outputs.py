@@ -25,7 +25,16 @@ from sqlglot import exp
 
 from sash.core.changes import UpdatePattern
 from sash.core.errors import NEEDS_REGISTRATION, CqlError, NotSupportedError, nearest
-from sash.plan.continuous import Distinct, GroupBy, Intersection, Negation, Node, edges
+from sash.plan.continuous import (
+    Distinct,
+    GroupBy,
+    Intersection,
+    LeftRelationJoin,
+    Negation,
+    Node,
+    OuterJoin,
+    edges,
+)
 from sash.plan.outputs import DSTREAM, ISTREAM, Deltas, Outliving, ResultWindow, Sampled
 from sash.sql.binding.shape import word_in
 from sash.sql.binding.sources import ChangeScope
@@ -110,6 +119,8 @@ def _unwindowable(node: Node) -> Iterator[tuple[str, str]]:
             negated = isinstance(part, Negation)
             word = "NOT EXISTS, NOT IN or EXCEPT" if negated else "EXISTS, IN or INTERSECT"
             yield word, f"rows that have {'got a' if negated else 'lost their'} match meanwhile"
+        if isinstance(part, OuterJoin | LeftRelationJoin):
+            yield "an outer join", "rows without a match that have got one meanwhile"
 
 
 def windowed_results(node: Node, clause: WindowClause, query: ChangeScope) -> Node:
