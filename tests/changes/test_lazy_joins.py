@@ -29,6 +29,7 @@ from sash.plan.continuous import (
     Negation,
     Node,
     NrrJoin,
+    OuterJoin,
     Union,
     edges,
     windows,
@@ -82,7 +83,10 @@ def joined(draw: st.DrawFn) -> Node:
     joined, last = first, first
     for other in others:
         column = draw(st.integers(0, 1))
-        joined, last = Join(joined, other, ((last.schema.names[column], other.schema.names[0]),)), other
+        keys = ((last.schema.names[column], other.schema.names[0]),)
+        keeps = draw(st.sampled_from([None, None, (True, False), (False, True), (True, True)]))
+        joined = Join(joined, other, keys) if keeps is None else OuterJoin(joined, other, keys, *keeps)
+        last = other
     return named(Filter(joined, less(joined.schema.names[1], 3)), "W") if draw(st.booleans()) else joined
 
 

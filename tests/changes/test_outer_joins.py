@@ -66,6 +66,7 @@ def changes_of(
 
 
 _conditions = ["{a}.v > 1", "{b}.v < 3", "{a}.k IS NOT NULL", "{b}.k <> 2", "{a}.v IN (1, 2)", "1 = 1", "NULL"]
+_conditions += ["{a}.v < {b}.v", "{a}.v + {b}.v <> 3", "({a}.v IS NULL OR {b}.k = 1)"]
 _where = [
     "a.v > 0", "b.v < 3", "b.k IS NULL", "a.v IS NULL OR b.v > 1", "COALESCE(b.v, 9) > 2", "a.k = b.v", "a.v <= b.v",
     "COALESCE(a.k, b.k) <> 3", "1 = 0",

@@ -22,7 +22,8 @@ pytestmark = pytest.mark.spark
 QUERIES = {
     "left": "SELECT a.k, a.v, b.g AS h FROM s [RANGE 3 sec] a LEFT JOIN t [RANGE 2 sec] b"
     " ON a.k = b.k AND a.v > 3 AND b.v < 8",
-    "right": "SELECT a.v, b.k, upper(b.g) AS h FROM s [ROWS 6] a RIGHT JOIN t [RANGE 2 sec] b ON a.k = b.k + 1",
+    "right": "SELECT a.v, b.k, upper(b.g) AS h FROM s [ROWS 6] a RIGHT JOIN t [RANGE 2 sec] b"
+    " ON a.k = b.k + 1 AND a.v < b.v",
     "chain": "SELECT a.v, b.v AS w, COALESCE(c.v, -1) AS x FROM s [RANGE 2 sec] a LEFT JOIN t [RANGE 2 sec] b"
     " ON a.g = b.g LEFT JOIN s [RANGE 1 sec] c ON b.k = c.k WHERE b.v IS NULL OR b.v > 2",
     "alone": "SELECT b.k IS NULL AS alone, COUNT(*) AS n, SUM(a.v) AS v FROM s [RANGE 3 sec] a LEFT JOIN"

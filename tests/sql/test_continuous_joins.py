@@ -98,6 +98,15 @@ PLANS = [
         ],
     ),
     (
+        "SELECT a.src FROM packets [NOW] a RIGHT JOIN packets [NOW] b ON a.length + 1 < b.length AND a.src = b.dst",
+        [
+            "Project a.src AS src  -> STR",
+            "  Right join on a.src = b.dst AND lt(add(a.length, 1), b.length)  -> STR",
+            "    Window packets a [WINDOW 0.001 ms]  -> WKS",
+            "    Window packets b [WINDOW 0.001 ms]  -> WKS",
+        ],
+    ),
+    (
         # Joins keep the order of FROM where an outer join is in between.
         (
             "SELECT a.src, c.dst FROM packets [NOW] a, packets [NOW] b LEFT JOIN packets [NOW] c ON b.src = c.src"
@@ -385,10 +394,6 @@ ERRORS = [
     ),
 ]
 LATER = [
-    (
-        "SELECT a.src FROM packets [NOW] a LEFT JOIN packets [NOW] b ON a.src = b.src AND «a.length < b.length»",
-        "an outer join ON anything but equalities between its sides and conditions on one of them",
-    ),
     ("SELECT a.src FROM packets [NOW] a «NATURAL JOIN» packets [NOW] b", "NATURAL JOIN"),
     ("SELECT a.src FROM packets [NOW] a «LEFT SEMI JOIN» packets [NOW] b ON a.src = b.src", "LEFT SEMI JOIN"),
     (

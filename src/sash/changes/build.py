@@ -134,7 +134,7 @@ class _Builder:
         if isinstance(node, Join):
             return WindowJoinOp(node.schema, node.keys, self._sides(node, path), width)
         if isinstance(node, OuterJoin):
-            return OuterJoinOp(node.schema, node.keys, self._sides(node, path), width, node.keeps)
+            return OuterJoinOp(node.schema, node.keys, self._sides(node, path), width, node.keeps, node.condition)
         if isinstance(node, MultiJoin):
             stored = tuple(self._storing(node, path, place) for place in range(len(node.inputs)))
             return pipelined(node, stored, width, self._joined)

@@ -143,9 +143,13 @@ class PipelinedJoin(ABC):
         alive = [lifetimes(buffer, arrived) for buffer, arrived in zip(buffers, inputs, strict=True)]
         found = self._changes(alive, epoch)
         for side, tuples, buffer in zip(self._sides, alive, buffers, strict=True):
-            tuples.settle(buffer, epoch.high + epoch.pause, side.closed(tuples.tuples.rows, state, epoch))
+            tuples.settle(buffer, self._needed_after(epoch), side.closed(tuples.tuples.rows, state, epoch))
             side.close(state, buffer)
         return found
+
+    def _needed_after(self, epoch: Epoch) -> int:
+        """The tuples that expire until then are not needed any more."""
+        return epoch.high + epoch.pause
 
     @abstractmethod
     def _combinations(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Combinations | None:
@@ -153,8 +157,9 @@ class PipelinedJoin(ABC):
 
     def _changes(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Changes:
         found = self._combinations(alive, epoch)
-        if found is None:
-            return Changes.none(self.schema, self.width)
+        return Changes.none(self.schema, self.width) if found is None else self._announced(alive, found, epoch)
+
+    def _announced(self, alive: Sequence[Lifetimes], found: Combinations, epoch: Epoch) -> Changes:
         places, start, exp, end = found
         appears = self._result(alive, places, start, exp, 1, start >= epoch.low)
         if not self._strict:
@@ -186,8 +191,16 @@ class WindowJoinOp(PipelinedJoin):
 
     def _combinations(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Combinations:
         left, right = alive
-        replaced = all(side.pattern is UpdatePattern.STRICT for side in self._sides)
-        ones, others = matched_pairs(left, right, self._keys, epoch.share, in_time=replaced)
+        return self._living(left, right, matched_pairs(left, right, self._keys, epoch.share, in_time=self._in_time))
+
+    @property
+    def _in_time(self) -> bool:
+        """Whether rows replace each other on both sides."""
+        return all(side.pattern is UpdatePattern.STRICT for side in self._sides)
+
+    def _living(self, left: Lifetimes, right: Lifetimes, pairs: tuple[Int64s, Int64s]) -> Combinations:
+        """Pairs with their lifetimes."""
+        ones, others = pairs
         start = np.maximum(left.tuples.ts[ones], right.tuples.ts[others])
         exp = np.minimum(left.tuples.exp[ones], right.tuples.exp[others])
         end = np.minimum(left.end[ones], right.end[others]) if self._strict else exp
@@ -198,17 +211,31 @@ def matched_pairs(
     left: Lifetimes, right: Lifetimes, keys: tuple[tuple[str, str], ...], share: Share, *, in_time: bool
 ) -> tuple[Int64s, Int64s]:
     """A share's pairs that were ever alive, with at least one tuple that came or was taken back in this epoch."""
-    if keys:
-        (one, other), named = join_values((left.tuples.rows, right.tuples.rows), list(zip(*keys, strict=True)))
-    else:
-        one, other = (np.zeros(len(side), dtype=np.int64) for side in (left, right))
-        named = [np.ones(len(side), dtype=np.bool_) for side in (left, right)]
+    (one, other), named = _codes(left, right, keys)
     touched = [side.touched for side in (left, right)]
     named = share.taken((one, other), touched, named)
     every = (one, left), (other, right)
     first = _matches(*every[0], touched[0] & named[0], *every[1], named[1], in_time=in_time)
     second = _matches(*every[1], touched[1] & named[1], *every[0], ~touched[0] & named[0], in_time=in_time)
     return np.concatenate([first[0], second[1]]), np.concatenate([first[1], second[0]])
+
+
+def every_pair(
+    left: Lifetimes, right: Lifetimes, keys: tuple[tuple[str, str], ...], *, in_time: bool
+) -> tuple[Int64s, Int64s]:
+    """All pairs of stored and new tuples that were ever alive."""
+    (one, other), named = _codes(left, right, keys)
+    return _matches(one, left, named[0], other, right, named[1], in_time=in_time)
+
+
+def _codes(
+    left: Lifetimes, right: Lifetimes, keys: tuple[tuple[str, str], ...]
+) -> tuple[Sequence[Int64s], Sequence[NDArray[np.bool_]]]:
+    """The join values of both sides as numbers, and which tuples have one."""
+    if keys:
+        return join_values((left.tuples.rows, right.tuples.rows), list(zip(*keys, strict=True)))
+    sides = (left, right)
+    return [np.zeros(len(side), dtype=np.int64) for side in sides], [np.ones(len(side), np.bool_) for side in sides]
 
 
 def _matches(

@@ -200,14 +200,23 @@ def matched(
 ) -> Changes:
     """The left tuples that appear and are taken back in the epoch, by a rule."""
     codes, others = _codes(rule, keys, left, right, null_safe=null_safe)
-    number = int(max(codes.max(initial=-1), others.max(initial=-1))) + 1
+    theirs = np.flatnonzero((right.before(epoch) | right.is_new) & (others >= 0))
+    times = others[theirs], right.tuples.ts[theirs], right.out[theirs]
+    return matched_by_codes(rule, left, codes, times, epoch)
+
+
+def matched_by_codes(
+    rule: int, left: Lifetimes, codes: Int64s, others: tuple[Int64s, Int64s, Int64s], epoch: Epoch
+) -> Changes:
+    """The same for known keys; of the right tuples `others` has the keys, the times they came, and those they leave."""
+    keys, came_at, went_at = others
+    number = int(max(codes.max(initial=-1), keys.max(initial=-1))) + 1
     ours = np.flatnonzero((left.before(epoch) | left.is_new) & (codes >= 0))
     ours = ours[np.lexsort((*left.tuples.ids[ours].T, left.tuples.ts[ours], codes[ours]))]
-    theirs = np.flatnonzero((right.before(epoch) | right.is_new) & (others >= 0))
     ts, out = left.tuples.ts[ours], left.out[ours]
-    came, came_starts = times_by_key(others[theirs], right.tuples.ts[theirs], number)
-    leaving = theirs[right.out[theirs] < epoch.high]
-    went, went_starts = times_by_key(others[leaving], right.out[leaving], number)
+    came, came_starts = times_by_key(keys, came_at, number)
+    leaving = went_at < epoch.high
+    went, went_starts = times_by_key(keys[leaving], went_at[leaving], number)
     times, places, signs = kernel_matching(
         rule, key_starts(codes[ours], number), ts, left.tuples.exp[ours], out, np.lexsort((out, codes[ours])),
         came_starts, came, went_starts, went, epoch.low, epoch.high,

@@ -194,7 +194,8 @@ class Join(Stateful):
 class OuterJoin(Stateful):
     """The pairs of a join; and each tuple of a kept side, with NULLs in place of the other side, while it has no match.
 
-    A NULL in a key matches nothing. A match that comes takes the tuple with NULLs back.
+    A NULL in a key matches nothing. A match that comes takes the tuple with NULLs back. `condition` is what a pair must
+    fulfil beside having equal keys.
     """
 
     left: Node
@@ -202,6 +203,7 @@ class OuterJoin(Stateful):
     keys: tuple[tuple[str, str], ...]
     keeps_left: bool
     keeps_right: bool
+    condition: Expression | None = None
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -217,7 +219,8 @@ class OuterJoin(Stateful):
 
     def describe(self) -> str:
         kind = "Left" if not self.keeps_right else "Full" if self.keeps_left else "Right"
-        return f"{kind} join on {_equalities(self.keys)}"
+        condition = "" if self.condition is None else f" AND {self.condition}"
+        return f"{kind} join on {_equalities(self.keys)}{condition}"
 
 
 @dataclass(frozen=True)

@@ -143,6 +143,9 @@ def _state_work(node: Node, below: list[Flow], above: Flow, known: Statistics, s
         yield PlanWork(passed=known.epochs * above.live)
     if isinstance(node, OuterJoin):
         kept = [each for each, keeps in zip(below, node.keeps, strict=True) if keeps]
+        if node.condition is not None:
+            # All live pairs.
+            yield PlanWork(passed=known.epochs * above.live)
         for one in kept:
             # A negation for each kept side, over both.
             yield from (PlanWork(passed=known.epochs * each.live) for each in below)

@@ -13,8 +13,9 @@ epochs may end at multiples. A join has a result at an instant if it has the res
 multiples are enough for the results as of the multiples.
 
 Joins of windows are evaluated lazily, with conditions, projections and unions above and below, by algorithm 4. With an
-operator that counts, groups or matches rows it is algorithm 5: the choice among equal rows, and the rounding of a sum
-of floats, depend on times. A join with a table is evaluated eagerly: a tuple finds the rows of its own time.
+operator that counts, groups or matches rows (an outer join matches them) it is algorithm 5: the choice among equal
+rows, and the rounding of a sum of floats, depend on times. A join with a table is evaluated eagerly: a tuple finds the
+rows of its own time.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from sash.plan.continuous import (
     Map,
     Negation,
     Node,
+    OuterJoin,
     Union,
     edges,
     sampling_of,
@@ -41,7 +43,7 @@ from sash.plan.outputs import Deltas, LazilySampled, Sampled
 
 # Nodes whose rows at the multiples depend on nothing but their inputs' rows there, in any order.
 _AS_SEEN = BaseWindow | Filter | Map | Union | Join | MultiJoin
-_COVERED = _AS_SEEN | Distinct | GroupBy | Negation | Intersection
+_COVERED = _AS_SEEN | OuterJoin | Distinct | GroupBy | Negation | Intersection
 
 
 def evaluation_of(plan: Node) -> LazilySampled | None:
@@ -76,7 +78,7 @@ def _with_sampling(plan: Node, sampling: Sampled) -> Node:
 def _is_covered(relation: Node) -> bool:
     below = [node for _, node in edges(relation.input if isinstance(relation, Deltas) else relation)]
     return all(isinstance(node, _COVERED) for node in below) and any(
-        isinstance(node, Join | MultiJoin) for node in below
+        isinstance(node, Join | OuterJoin | MultiJoin) for node in below
     )
 
 

@@ -63,7 +63,7 @@ class JoinStep:
 class _OuterStep:
     """An outer join with the next source: the keys that must be computed before, and all keys.
 
-    `test` is what the row of a table must fulfil beside having the key.
+    `test` is what a pair must fulfil beside having equal keys.
     """
 
     join: BoundJoin
@@ -118,7 +118,7 @@ class JoinedRows:
         condition, read = _boolean(condition), sources_in(condition)
         owner = self._owner(condition)
         part = self._parts.earliest(read, written)
-        alone = all(self._parts.is_own(name, written) for name in read) if read else not self._parts.last
+        alone = all(self._parts.is_own(name, written) for name in read)
         if alone and owner is not None and not isinstance(owner, TableSource):
             owner.require(condition)
         elif _is_equality(condition):
@@ -167,7 +167,7 @@ class JoinedRows:
         name, source = join.source.name, self._sources[join.source.name]
         if isinstance(source, TableSource):
             return self._left_lookup(join, source, done)
-        keys, left, right = list[tuple[Term, Term]](), list[Term](), list[Term]()
+        keys, left, right, both = list[tuple[Term, Term]](), list[Term](), list[Term](), list[Term]()
         for condition in map(_boolean, join.conditions):
             read = sources_in(condition)
             pair = _sides(condition, name, done) if _is_equality(condition) else None
@@ -178,8 +178,7 @@ class JoinedRows:
             elif read == {name}:
                 right.append(condition)
             else:
-                what = "an outer join ON anything but equalities between its sides and conditions on one of them"
-                raise NotSupportedError(what, self._query.script, condition.span)
+                both.append(condition)
         if not keys:
             assert join.node is not None
             reason = f"a {join.kind.upper()} JOIN needs an equality between its sides: ON a.k = b.k"
@@ -190,7 +189,8 @@ class JoinedRows:
             right = []
         (one, other), *_ = keys
         keys[0] = _among(left, one), _among(right, other)
-        return _OuterStep(join, *self._keys(JoinStep(name, (), tuple(keys))))
+        test = self.expression(joined("and", both)) if both else None
+        return _OuterStep(join, *self._keys(JoinStep(name, (), tuple(keys))), test)
 
     def _left_lookup(self, join: BoundJoin, source: TableSource, done: set[str]) -> _OuterStep:
         """A LEFT JOIN with a table, which has one row for a key: if other conditions fail, there is none."""
@@ -214,8 +214,10 @@ class JoinedRows:
         right, what = self._source(part.first), f"a {join.kind.upper()} JOIN"
         for side in (left, right):
             self._query.refuse_internal(side, what, "results that stay would no longer be without a match")
-            self._query.check_bounded(side, what)
-        return OuterJoin(left, right, part.outer.keys, join.kind != "right", join.kind != "left")
+            self._query.check_bounded(side, what, by_values=False)
+        return OuterJoin(
+            left, right, part.outer.keys, join.kind != "right", join.kind != "left", part.outer.test
+        )  # fmt: skip
 
     def _decide(self, steps: Sequence[JoinStep], others: Sequence[Term]) -> None:
         """Tell sources for which of their columns one value decides. The columns that others read come first."""

@@ -73,10 +73,14 @@ class ChangeScope:
             reason = f"the plan of this query would read {read:,} windows and tables, and {MOST_READ} are the most"
             raise CqlError(reason + why, self.script, at)
 
-    def check_bounded(self, node: Node, what: str) -> Node:
-        """The node, unless an operator that remembers its input would remember all of a stream."""
+    def check_bounded(self, node: Node, what: str, *, by_values: bool = True) -> Node:
+        """The node, unless an operator that remembers its input would remember all of a stream.
+
+        `by_values`: there are queries in which the operator remembers finitely many values instead.
+        """
         for alias, of_what in _unbounded(node):
-            raise CqlError(f"{what} over {of_what}", self.script, self.places[alias])
+            hint = _VALUES if of_what == _STREAM and by_values else ""
+            raise CqlError(f"{what} over {of_what}{hint}", self.script, self.places[alias])
         return node
 
     def refuse_internal(self, node: Node, what: str, why: str) -> None:
@@ -86,9 +90,10 @@ class ChangeScope:
             raise CqlError(reason, self.script, self.places[window.alias])
 
 
-_STREAM = (
-    "[UNBOUNDED] would have to remember the whole stream: give a window, [WINDOW 10 min], or, in DISTINCT, joins and "
-    "EXISTS, conditions that leave its columns finitely many values (x IN (1, 2) AND y BETWEEN 1 AND 9)"
+_STREAM = "[UNBOUNDED] would have to remember the whole stream: give a window, [WINDOW 10 min]"
+_VALUES = (
+    ", or, in DISTINCT, joins and EXISTS, conditions that leave its columns finitely many values "
+    "(x IN (1, 2) AND y BETWEEN 1 AND 9)"
 )
 _RESULTS = "append-only results would have to remember all of them: give them a window, (SELECT ..) [RANGE 10 min] a"
 
