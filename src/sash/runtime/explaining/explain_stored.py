@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from sash.archive import Facts
 from sash.catalog import CLUSTER, KeptForm, QueryResult, Route
 from sash.core.changes import UpdatePattern
 from sash.core.time import Micros, format_duration
-from sash.runtime.asking.query_results import ResultAccess
 from sash.runtime.explaining.explanation import Explanation, Section, time_sections
 from sash.runtime.stored.archive_feed import ArchiveFeed, wanted_keys
 from sash.runtime.stored.stored_access import (
@@ -24,14 +24,15 @@ from sash.runtime.stored.stored_access import (
 from sash.runtime.stored.stored_indexes import COLLECTED, StoredIndexes
 from sash.sql import ArchiveReading, Link, ResultReading, StoredQuestion, StoredReading, WindowOrder
 
-AccessOf = Callable[[ResultReading], ResultAccess | None]
+if TYPE_CHECKING:
+    from sash.runtime.asking.query_results import ResultAccess
 
 
 def explain_rows(
     question: StoredQuestion,
     indexes_of: IndexesOf = lambda stream: None,
     feed_of: Callable[[str], ArchiveFeed] | None = None,
-    access_of: AccessOf = lambda reading: None,
+    access_of: Callable[[ResultReading], ResultAccess | None] = lambda reading: None,
 ) -> Explanation:
     """`feed_of` gives an archive that exists already."""
     since = "the newest closed sub-window" if question.windows else "now"
@@ -44,7 +45,7 @@ def _lines(
     question: StoredQuestion,
     indexes_of: IndexesOf,
     feed_of: Callable[[str], ArchiveFeed] | None,
-    access_of: AccessOf,
+    access_of: Callable[[ResultReading], ResultAccess | None],
 ) -> Iterator[str]:
     access = choose_access(question, indexes_of)
     for view, reading in question.windows.items():
