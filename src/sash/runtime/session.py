@@ -36,6 +36,7 @@ from sash.runtime.answers.registered_query import AnswerMemory, Query
 from sash.runtime.asking.on_spark import QuestionsOnSpark
 from sash.runtime.asking.one_time import Questions, asked
 from sash.runtime.asking.query_results import QueryResults
+from sash.runtime.commands.adoption_commands import AdoptionCommands
 from sash.runtime.commands.archive_commands import ArchiveCommands
 from sash.runtime.commands.declare import checked_execution, is_needless, promised_value, shedding
 from sash.runtime.commands.index_commands import IndexCommands
@@ -146,6 +147,7 @@ class Session:
         self._index_commands = IndexCommands(shared, results)
         maker = StreamMaker(shared, self._isolation, self._runner, clock, self._query_commands, self._plans)
         self._stream_commands = StreamCommands(shared, maker, self._index_commands, self._archive_commands)
+        self._adoption_commands = AdoptionCommands(shared, self._stream_commands)
         self._table_commands = TableCommands(shared, self.continuous)
         on_spark = QuestionsOnSpark(shared, self._archive_commands.feed_now, results)
         self._questions = Questions(shared, self._query_commands, self.continuous, self._isolation, on_spark, results)
@@ -254,7 +256,7 @@ class Session:
 
     def register(
         self,
-        text: str,
+        text: str | DataFrame,
         name: str,
         priority: int = 0,
         lifetime: str | None = None,
@@ -262,10 +264,12 @@ class Session:
         comment: str = "",
         keep: str | None = None,
         replace: bool = False,
+        stream: str | None = None,
     ) -> Query:
         """Register a query: it answers from the next micro-batch on, at once where a synopsis covers it.
 
-        A query whose windows have no SLIDE is continuous: it yields changes (`changes`, `view`).
+        `text` is a SELECT, or a streaming DataFrame of Spark's API, which becomes one over `stream`, a stream of its
+        source. A query whose windows have no SLIDE is continuous: it yields changes (`changes`, `view`).
         `synopsis` insists on basic, running, interval or landmark; by default the optimiser chooses.
         `comment` is for SHOW QUERIES and DESCRIBE. `keep` stores its results for so long, for questions. `replace`:
         REGISTER OR REPLACE QUERY.
@@ -273,11 +277,19 @@ class Session:
         life = None if lifetime is None else duration("lifetime", lifetime)
         kept = None if keep is None else duration("keep", keep)
         self._home.check_open()
-        select = as_select(text)
-        place = select.word if replace else None
-        return self._query_commands.register(
-            RegisterQuery(name, select, priority, life, synopsis, comment, keep=kept, replace_at=place)
-        )
+
+        def register(text: str) -> Query:
+            select = as_select(text)
+            place = select.word if replace else None
+            return self._query_commands.register(
+                RegisterQuery(name, select, priority, life, synopsis, comment, keep=kept, replace_at=place)
+            )
+
+        if not isinstance(text, str):
+            return self._adoption_commands.register(text, stream, register)
+        if stream is not None:
+            raise SashError("stream names the stream of a DataFrame's source; a SELECT names its own in FROM")
+        return register(text)
 
     def drop_query(self, name: str) -> None:
         self._query_commands.drop(name)
