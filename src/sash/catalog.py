@@ -18,6 +18,7 @@ from sash.core.changes import AS_OF, EXP, TS, UpdatePattern, with_instants
 from sash.core.errors import CatalogError, nearest
 from sash.core.time import SECOND, Micros
 from sash.core.user_aggregate import UserAggregate
+from sash.core.user_function import UserFunction
 
 # Where tuples may be stored.
 MEMORY, CLUSTER = "memory", "cluster"
@@ -224,8 +225,9 @@ class RegisteredQuery:
     `execution` is the strategy of a continuous query, and `measurements` (kind, name, number) are the statistics of
     its streams when its plan was chosen: a restart comes to the same plan, whatever the statistics are then. `lazy`:
     the plan is evaluated at the multiples of SLIDE alone. `state` is the directory of its plan's state
-    (runtime/continuous/plans.py). `aggregates` are the aggregates of the program that it calls. `counters`: COUNT_MIN
-    reads counters of values; in earlier versions of Sash it read the counts of all values, and such queries still do.
+    (runtime/continuous/plans.py). `aggregates` and `functions` are those of the program that it calls. `counters`:
+    COUNT_MIN reads counters of values; in earlier versions of Sash it read the counts of all values, and such queries
+    still do.
     `comment` is the user's. `keep` is for how long its results are stored for questions, `kept_form` in which form;
     None: not at all.
     `replaced_since` is the serial of the first query in a chain of replacements that ends here; 0: there is none.
@@ -247,6 +249,7 @@ class RegisteredQuery:
     route: Route = Route.PANES
     lazy: bool = False
     aggregates: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
     counters: bool = True
     comment: str = ""
     keep: Micros | None = None
@@ -305,6 +308,7 @@ class Catalog:
         self.indexes: list[StoredIndex] = []
         # By lower-case name. The functions are the program's, so no checkpoint has them.
         self.aggregates: dict[str, UserAggregate] = {}
+        self.functions: dict[str, UserFunction] = {}
 
     @property
     def archives(self) -> list[DeclaredArchive]:

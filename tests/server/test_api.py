@@ -297,8 +297,14 @@ def test_the_front_is_the_page(client: TestClient) -> None:
 
 def test_a_request_does_not_reach_python_functions(client: TestClient, session: SparklessSession) -> None:
     session.create_aggregate("size", 0, len, sum, lambda p: p[0])
-    text = "SELECT `Size` (v) AS n FROM s [WINDOW 10 sec SLIDE 5 sec]"
-    for path, body in (("queries", {"name": "q", "text": text}), ("query", {"text": text.replace(" SLIDE 5 sec", "")})):
-        refused = client.post(f"/api/{path}", json=body)
-        assert refused.status_code == 400 and "the aggregate 'size' runs Python functions" in refused.text
-    session.register(text, "q")
+    session.create_function("half", lambda x: x // 2, "INT")
+    called = {
+        "SELECT `Size` (v) AS n FROM s [{}]": "aggregate 'size'",
+        "SELECT SUM(Half(v)) FROM s [{}]": "function 'half'",
+    }
+    for text, what in called.items():
+        registered, asked = text.format("WINDOW 10 sec SLIDE 5 sec"), text.format("WINDOW 10 sec")
+        for path, body in (("queries", {"name": "q", "text": registered}), ("query", {"text": asked})):
+            refused = client.post(f"/api/{path}", json=body)
+            assert refused.status_code == 400 and f"the {what} runs Python functions" in refused.text
+    session.register("SELECT Size(v) AS n FROM s [WINDOW 10 sec SLIDE 5 sec]", "q")

@@ -10,11 +10,13 @@ It is a small tree that the Sash process evaluates on Arrow arrays.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from sash.core.user_function import ERROR, VALUE
 from sash.plan.predicates import Disjunction
 
 
@@ -34,6 +36,35 @@ class RowExpression:
     def column(self) -> str | None:
         """The column, if the expression is a bare column: evaluating it cannot raise."""
         return column_of(self.sql, self.columns) if len(self.columns) == 1 else None
+
+
+def name_in_spark(function: str) -> str:
+    """What Spark calls a function of the program."""
+    return f"_sash_{function}"
+
+
+def value_in_spark(result: str, type: str) -> str:
+    """The value of a result of a program's function, or its error, raised (core/user_function.py).
+
+    Spark calls a function once for equal calls, and for every tuple, whatever is around the call.
+    """
+    failed = f"CAST(raise_error({result}.{ERROR}) AS {type})"
+    return f"CASE WHEN {result}.{ERROR} IS NULL THEN {result}.{VALUE} ELSE {failed} END"
+
+
+_CALL = re.compile(
+    rf"CASE WHEN _sash_(\w+)\((.*?)\)\.{ERROR} IS NULL THEN _sash_\1\(\2\)\.{VALUE} "
+    rf"ELSE CAST\(raise_error\(_sash_\1\(\2\)\.{ERROR}\) AS \w+(?:\(\d+,\d+\))?\) END"
+)
+
+
+def with_short_calls(text: str) -> str:
+    """A text for people: calls of a program's functions as they were written.
+
+    >>> with_short_calls(f"SUM({value_in_spark('_sash_f(_sash_g(x))', 'DECIMAL(9,2)')})")
+    'SUM(f(g(x)))'
+    """
+    return re.sub(r"\b_sash_(\w+)\(", r"\1(", _CALL.sub(r"\1(\2)", text))
 
 
 def quoted(name: str) -> str:

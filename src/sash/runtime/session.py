@@ -29,6 +29,7 @@ from sash.core.errors import CatalogError, SashError, Span
 from sash.core.stopping import Cancellation
 from sash.core.time import EARLIEST, LATEST, Micros, to_datetime, to_micros
 from sash.core.user_aggregate import UserAggregate, checked_zero
+from sash.core.user_function import UserFunction
 from sash.isolation import isolation as isolation_named
 from sash.runtime.answers.kept_result import KeptResult
 from sash.runtime.answers.outlet import Channel
@@ -36,8 +37,15 @@ from sash.runtime.answers.registered_query import AnswerMemory, Query
 from sash.runtime.asking.on_spark import QuestionsOnSpark
 from sash.runtime.asking.one_time import Questions, asked
 from sash.runtime.asking.query_results import QueryResults
+from sash.runtime.commands.adoption_commands import AdoptionCommands
 from sash.runtime.commands.archive_commands import ArchiveCommands
-from sash.runtime.commands.declare import checked_execution, is_needless, promised_value, shedding
+from sash.runtime.commands.declare import (
+    checked_execution,
+    is_needless,
+    promised_value,
+    returned_type,
+    shedding,
+)
 from sash.runtime.commands.index_commands import IndexCommands
 from sash.runtime.commands.query_commands import QueryCommands
 from sash.runtime.commands.stream_commands import StreamCommands, StreamMaker
@@ -146,6 +154,7 @@ class Session:
         self._index_commands = IndexCommands(shared, results)
         maker = StreamMaker(shared, self._isolation, self._runner, clock, self._query_commands, self._plans)
         self._stream_commands = StreamCommands(shared, maker, self._index_commands, self._archive_commands)
+        self._adoption_commands = AdoptionCommands(shared, self._stream_commands)
         self._table_commands = TableCommands(shared, self.continuous)
         on_spark = QuestionsOnSpark(shared, self._archive_commands.feed_now, results)
         self._questions = Questions(shared, self._query_commands, self.continuous, self._isolation, on_spark, results)
@@ -254,7 +263,7 @@ class Session:
 
     def register(
         self,
-        text: str,
+        text: str | DataFrame,
         name: str,
         priority: int = 0,
         lifetime: str | None = None,
@@ -262,10 +271,12 @@ class Session:
         comment: str = "",
         keep: str | None = None,
         replace: bool = False,
+        stream: str | None = None,
     ) -> Query:
         """Register a query: it answers from the next micro-batch on, at once where a synopsis covers it.
 
-        A query whose windows have no SLIDE is continuous: it yields changes (`changes`, `view`).
+        `text` is a SELECT, or a streaming DataFrame of Spark's API, which becomes one over `stream`, a stream of its
+        source. A query whose windows have no SLIDE is continuous: it yields changes (`changes`, `view`).
         `synopsis` insists on basic, running, interval or landmark; by default the optimiser chooses.
         `comment` is for SHOW QUERIES and DESCRIBE. `keep` stores its results for so long, for questions. `replace`:
         REGISTER OR REPLACE QUERY.
@@ -273,11 +284,19 @@ class Session:
         life = None if lifetime is None else duration("lifetime", lifetime)
         kept = None if keep is None else duration("keep", keep)
         self._home.check_open()
-        select = as_select(text)
-        place = select.word if replace else None
-        return self._query_commands.register(
-            RegisterQuery(name, select, priority, life, synopsis, comment, keep=kept, replace_at=place)
-        )
+
+        def register(text: str) -> Query:
+            select = as_select(text)
+            place = select.word if replace else None
+            return self._query_commands.register(
+                RegisterQuery(name, select, priority, life, synopsis, comment, keep=kept, replace_at=place)
+            )
+
+        if not isinstance(text, str):
+            return self._adoption_commands.register(text, stream, register)
+        if stream is not None:
+            raise SashError("stream names the stream of a DataFrame's source; a SELECT names its own in FROM")
+        return register(text)
 
     def drop_query(self, name: str) -> None:
         self._query_commands.drop(name)
@@ -307,17 +326,42 @@ class Session:
         from sash.spark.user_lifts import check_sendable
 
         self._home.check_open()
-        if re.fullmatch(r"[A-Za-z_]\w*", name) is None or name.lower() in FUNCTION_NAMES:
-            why = "is a function already" if name.lower() in FUNCTION_NAMES else "is no name for an aggregate"
-            raise CatalogError(f"'{name}' {why}; take another one of letters, digits and _")
+        self._check_new(name, "an aggregate")
         zeros = checked_zero(name, zero)
         aggregate = UserAggregate(name.lower(), zeros, lift, combine, lower, returns, invert)
         check_sendable(aggregate)
         with self._shared.lock:
-            if aggregate.name in self.catalog.aggregates:
-                raise CatalogError(f"the aggregate '{name}' exists already; choose another name")
+            self._check_unused(name)
             self.catalog.aggregates[aggregate.name] = aggregate
             self._stream_commands.restore_waiting()
+
+    def create_function(self, name: str, function: Callable[..., Any], type: str | pa.DataType) -> None:
+        """A function of tuples, of a Python function: Spark's executors call it for every tuple of a micro-batch.
+
+        `function(*values)` gets the values of a tuple, None for NULL; one with `pandas.Series` among its type hints
+        gets columns. `type` is that of its values, as `"DOUBLE"` or of Arrow. After a restart the program creates its
+        functions before its streams.
+        """
+        from sash.spark.user_functions import offer_function
+
+        self._home.check_open()
+        self._check_new(name, "a function")
+        made = UserFunction.of(name.lower(), function, returned_type(name, function, type))
+        with self._shared.lock:
+            self._check_unused(name)
+            offer_function(made)
+            self.catalog.functions[made.name] = made
+            self._stream_commands.restore_waiting()
+
+    def _check_new(self, name: str, what: str) -> None:
+        if re.fullmatch(r"[A-Za-z_]\w*", name) is None or name.lower() in FUNCTION_NAMES:
+            why = "is a function already" if name.lower() in FUNCTION_NAMES else f"is no name for {what}"
+            raise CatalogError(f"'{name}' {why}; take another one of letters, digits and _")
+
+    def _check_unused(self, name: str) -> None:
+        for kind, known in (("aggregate", self.catalog.aggregates), ("function", self.catalog.functions)):
+            if name.lower() in known:
+                raise CatalogError(f"the {kind} '{name}' exists already; choose another name")
 
     # -- running ---------------------------------------------------------------------------------------
 
@@ -378,6 +422,10 @@ class Session:
         self._query_commands.report_unwritten()
         self._archive_commands.close()
         self._plans.close()
+        if self.catalog.functions:
+            from sash.spark.user_functions import withdraw_functions
+
+            withdraw_functions(self.catalog.functions.values())
         self._home.close()
         if self.checkpoint is not None:
             self.checkpoint.close()

@@ -129,11 +129,13 @@ class HttpQuestions:
 
 
 def refuse_python(session: Session, text: str) -> None:
-    """A program's own aggregates run its Python functions: only the program calls them, never a text from a request."""
+    """A program's own functions and aggregates run Python: only the program calls them, never a text from a request."""
     statement = parse(text)
     called = statement.select.calls if isinstance(statement, SelectStatement | RegisterQuery) else set[str]()
-    for name in sorted(called & session.catalog.aggregates.keys()):
+    of_program = dict.fromkeys(session.catalog.aggregates, "aggregate")
+    of_program |= dict.fromkeys(session.catalog.functions, "function")
+    for name in sorted(called & of_program.keys()):
         raise SashError(
-            f"the aggregate '{name}' runs Python functions of the program, which a request cannot: "
+            f"the {of_program[name]} '{name}' runs Python functions of the program, which a request cannot: "
             "register the query in the program"
         )

@@ -47,6 +47,7 @@ from sash.spark.preparation import Interval, Jumps, RowNumbering, jumps, scaled,
 from sash.spark.sources import has_corrupt_column, limited, open_source, type_name
 from sash.spark.spark_faults import disk_full, file_of, first_line, is_disk_full, never_called_back
 from sash.spark.stored_rows import is_local, rows_to_keep
+from sash.spark.user_functions import define_functions
 from sash.spark.user_lifts import with_partials
 
 _TRIES = 5
@@ -100,6 +101,7 @@ class Pipeline:
     def read_once(self, on_batch: Callable[[DataFrame, int], None]) -> None:
         """Take a static DataFrame as one micro-batch."""
         with in_pool(self._frame.sparkSession, STREAM):
+            define_functions(self._frame.sparkSession)
             on_batch(self._frame, 0)
 
     def start(
@@ -114,7 +116,12 @@ class Pipeline:
             # For Spark a missing directory is one without new files.
             opened = open_source(frame.sparkSession, limited(self._stream.source, most), self._stream.declared)
             frame = frame if most is None else opened
-        writer = frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", checkpoint.resolve().as_uri())
+
+        def take(batch: DataFrame, epoch: int) -> None:
+            define_functions(batch.sparkSession)
+            on_batch(batch, epoch)
+
+        writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint.resolve().as_uri())
         writer = writer.trigger(availableNow=True) if trigger is None else writer.trigger(processingTime=trigger)
         try:
             # The thread that Spark starts for the stream inherits the pool.
@@ -249,6 +256,8 @@ class BoundPass:
         self._schema: pa.Schema | None = None
 
     def over(self, rows: DataFrame) -> DataFrame:
+        # They may come while the stream runs.
+        define_functions(rows.sparkSession)
         if self._plan is None:
             self._plan = _KeptPlan(rows.sparkSession, self.program.sql)
         return with_partials(self._plan.over(rows), self.program.user_lifts)

@@ -30,6 +30,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from sash.core.stopping import QUESTION
+from sash.spark.user_functions import define_functions
 
 STREAM, QUESTIONS, SINKS = "sash-stream", "sash-questions", "sash-sinks"
 ARCHIVES, PANES = "sash-archives", "sash-panes"
@@ -113,7 +114,9 @@ def _cancel_until(left: threading.Event, context: SparkContext, tag: str) -> Non
 @contextmanager
 def _beside_active(session: SparkSession) -> Iterator[SparkSession]:
     try:
-        yield _session_beside(session)
+        other = _session_beside(session)
+        define_functions(other)
+        yield other
     finally:
         # Making a DataFrame makes its session the thread's own: restore the user's.
         activate(session)

@@ -61,6 +61,7 @@ from sash.sql.reading.statements import (
     TableStatement,
     Update,
 )
+from sash.sql.types import named_type, spark_name
 
 __all__ = [
     "FUNCTION_NAMES",
@@ -112,12 +113,14 @@ __all__ = [
     "function_kinds",
     "has_slide",
     "is_own",
+    "named_type",
     "order_of_answers",
     "parse",
     "parse_script",
     "plan_changes",
     "plan_panes",
     "relations_in",
+    "spark_name",
     "stream_names",
     "windows_of",
 ]

@@ -7,6 +7,7 @@ import re
 import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot import exp
+from sqlglot.errors import ParseError
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
@@ -98,6 +99,19 @@ def arrow_type(tree: exp.Expr) -> pa.DataType:
     if tree.this not in _BY_SQLGLOT or tree.expressions:
         raise ValueError(f"unknown type; expected one of {KNOWN}")
     return _BY_SQLGLOT[tree.this]
+
+
+def named_type(name: str) -> pa.DataType:
+    """The Arrow type of a name of Spark's; ValueError with the expected types otherwise.
+
+    >>> named_type("decimal(10, 2)")
+    Decimal128Type(decimal128(10, 2))
+    """
+    try:
+        tree = exp.DataType.build(name, dialect="spark")
+    except ParseError:
+        raise ValueError(f"unknown type; expected one of {KNOWN}") from None
+    return arrow_type(tree)
 
 
 def _decimal(parts: list[int]) -> pa.DataType:

@@ -26,6 +26,8 @@ from sash.sql import (
     RegisterQuery,
     Select,
     Statement,
+    named_type,
+    spark_name,
 )
 
 _CLAUSES = (
@@ -126,6 +128,21 @@ def promised_value(stream: Stream, column: str, value: object) -> tuple[str, pa.
         return field.name, pa.array([value], field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise SashError(f"{value!r} is no value of column '{field.name}', which is {field.type}: {error}") from None
+
+
+def returned_type(name: str, function: object, type: str | pa.DataType) -> pa.DataType:
+    """The type of a function's values."""
+    if not callable(function) or hasattr(function, "evalType"):
+        wanted = "a Python function of its own, not one that udf() has made" if callable(function) else "callable"
+        raise SashError(f"the function '{name}' is to be {wanted}")
+    try:
+        found = type if isinstance(type, pa.DataType) else named_type(type)
+        spark_name(found)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise SashError(f"the type of function '{name}', {type!r}: {error}") from None
+    if pa.types.is_nested(found) or pa.types.is_null(found) or pa.types.is_duration(found):
+        raise SashError(f"the type of function '{name}' is to be a plain one, such as 'DOUBLE', not {type!r}")
+    return found
 
 
 def shedding(part: float) -> int:

@@ -37,12 +37,12 @@ logger = logging.getLogger("sash.runtime")
 
 
 class MissingAggregateError(CheckpointError):
-    """A query of the checkpoint calls an aggregate that the program has not created again."""
+    """A query of the checkpoint calls an aggregate, or a function, that the program has not created again."""
 
-    def __init__(self, query: str, stream: str, aggregate: str) -> None:
+    def __init__(self, query: str, stream: str, called: str, kind: str = "aggregate") -> None:
         super().__init__(
-            f"query '{query}' of the checkpoint calls the aggregate '{aggregate}', whose functions no checkpoint has: "
-            f"create_aggregate('{aggregate}', ..) before stream '{stream}' is opened again"
+            f"query '{query}' of the checkpoint calls the {kind} '{called}', whose functions no checkpoint has: "
+            f"create_{kind}('{called}', ..) before stream '{stream}' is opened again"
         )
 
 
@@ -98,7 +98,8 @@ class QueryCommands:
             with self._shared.lock:
                 is_current = self._shared.catalog.still_has(relations_in(bound.body).values())
                 if is_current:
-                    handle, query = self._register_continuous(routed, replace(wanted, execution=routed.execution))
+                    wanted = replace(wanted, execution=routed.execution, functions=self._functions_of(select))
+                    handle, query = self._register_continuous(routed, wanted)
             if not is_current:
                 # A stream or a table was exchanged meanwhile, and the text may mean something else.
                 return self.register(statement)
@@ -108,6 +109,10 @@ class QueryCommands:
         if compiled is not None:
             self._answer_at_once(compiled)
         return handle
+
+    def _functions_of(self, select: Select) -> tuple[str, ...]:
+        """The program's functions that a query calls."""
+        return tuple(sorted(select.calls & self._shared.catalog.functions.keys()))
 
     def _bound(self, select: Select, name: str) -> tuple[BoundQuery, RouteDecision]:
         bound = bind(select, self._shared.catalog)
@@ -139,7 +144,7 @@ class QueryCommands:
         self._claims_of(compiled).check(compiled)
         query = replace(
             wanted, stream=compiled.stream, tables=compiled.tables, aggregates=compiled.aggregates,
-            counters=compiled.counters,
+            functions=self._functions_of(bound.select), counters=compiled.counters,
         )  # fmt: skip
         return query, compiled
 
@@ -432,6 +437,7 @@ class QueryCommands:
             missing = [name for name in query.aggregates if name not in self._shared.catalog.aggregates]
             if missing:
                 raise MissingAggregateError(query.name, query.stream, missing[0])
+            self._check_functions(query, query.stream)
             self._compiled[query] = compile_query(query, self._shared.catalog)
         return self._compiled[query]
 
@@ -441,14 +447,23 @@ class QueryCommands:
             return self._continuous.decision_of(query)
         return RouteDecision(query.route, panes=self.compiled(query).plan)
 
+    def _check_functions(self, query: RegisteredQuery, stream: str) -> None:
+        missing = [name for name in query.functions if name not in self._shared.catalog.functions]
+        if missing:
+            raise MissingAggregateError(query.name, stream, missing[0], "function")
+
     def periodic_of(self, stream: str) -> StreamQueries[CompiledQuery]:
         """A stream's periodic queries at each version of the catalog."""
         return StreamQueries(self._shared.history, self._shared.lock, partial(is_periodic, stream), self.compiled)
 
     def continuous_of(self, stream: str) -> StreamQueries[ContinuousQuery]:
         """A stream's continuous queries at each version of the catalog."""
-        wants, compile = partial(_is_continuous, stream), self._continuous.compiled
-        return StreamQueries(self._shared.history, self._shared.lock, wants, compile)
+
+        def compile(query: RegisteredQuery) -> ContinuousQuery:
+            self._check_functions(query, stream)
+            return self._continuous.compiled(query)
+
+        return StreamQueries(self._shared.history, self._shared.lock, partial(_is_continuous, stream), compile)
 
     def take(self, progress: Progress, delivered: bool) -> None:
         """Hand answers to their queries; record failures and ends. `delivered`: all this was told before a restart."""

@@ -201,7 +201,7 @@ class StreamCommands:
         if missing:
             raise CheckpointError(
                 f"the checkpoint knows the stream{'s' * (len(missing) > 1)} {', '.join(missing)}, which this program "
-                "has not created; create_stream it first, or use another checkpoint"
+                "has not created; create_stream it, or register its DataFrame, first, or use another checkpoint"
             )
         chosen = self.wanted()
         if not chosen:

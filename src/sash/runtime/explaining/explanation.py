@@ -7,6 +7,7 @@ from html import escape
 from typing import NamedTuple
 
 from sash.catalog import Stream
+from sash.plan.expressions import with_short_calls
 
 
 class Section(NamedTuple):
@@ -27,6 +28,12 @@ class Section(NamedTuple):
         head = f"{self.title}: {self.text}" if self.text else self.title
         return "\n".join([*([""] if self.apart else []), head, *self.lines])
 
+    @property
+    def for_people(self) -> Section:
+        """With calls of the program's functions as they were written."""
+        title, text, *lines = map(with_short_calls, (self.title, self.text, *self.lines))
+        return Section(title, text, lines, self.apart)
+
 
 class Explanation(str):
     """The text of EXPLAIN: a string that a notebook shows in lines, made of `parts`.
@@ -40,7 +47,7 @@ class Explanation(str):
     parts: tuple[Section, ...]
 
     def __new__(cls, parts: Iterable[Section]) -> Explanation:
-        parts = tuple(parts)
+        parts = tuple(part.for_people for part in parts)
         made = super().__new__(cls, "\n".join(part.printed for part in parts))
         made.parts = parts
         return made

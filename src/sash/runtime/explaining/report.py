@@ -133,6 +133,7 @@ def show_streams(catalog: Catalog, states: SessionState) -> pa.Table:
 def show_functions(catalog: Catalog, like: str | None) -> pa.Table:
     """Functions and aggregates whose names are like a pattern: `*` stands for any letters, `|` separates patterns."""
     known = {**function_kinds(), **dict.fromkeys(catalog.aggregates, "aggregate of the program")}
+    known |= dict.fromkeys(catalog.functions, "function of the program")
     patterns = ["*"] if like is None else [each.strip() for each in like.lower().split("|")]
     names = sorted(name for name in known if any(fnmatchcase(name, pattern) for pattern in patterns))
     return pa.table(

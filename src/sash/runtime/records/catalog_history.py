@@ -200,7 +200,7 @@ def _apply(change: Change, queries: dict[str, RegisteredQuery]) -> None:
     """Bring registered queries, by lower-case name, to the next version."""
     if change["change"] == "register query":
         fields = {name: value for name, value in change.items() if name != "change"}
-        for names in ("streams", "tables", "aggregates"):
+        for names in ("streams", "tables", "aggregates", "functions"):
             fields[names] = tuple(fields.get(names, ()))
         fields["measurements"] = tuple(map(tuple, fields.get("measurements", ())))
         fields["route"] = Route(fields["route"]) if "route" in fields else _earlier_route(fields["state"])

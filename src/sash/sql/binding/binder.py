@@ -13,7 +13,7 @@ refer to the query around it: its ties are the equalities between columns of the
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -21,6 +21,8 @@ from sqlglot import exp
 
 from sash.catalog import Catalog
 from sash.core.errors import CqlError, Span
+from sash.core.user_aggregate import UserAggregate
+from sash.core.user_function import UserFunction
 from sash.sql.binding import select_list
 from sash.sql.binding.bound import BoundQuery, BoundSelect, BoundSet, BoundTest
 from sash.sql.binding.completion import complete
@@ -68,7 +70,8 @@ class _Binder:
     """Binds all queries of one statement."""
 
     def __init__(self, catalog: Catalog, script: str) -> None:
-        self._script, self._user = script, catalog.aggregates
+        self._script = script
+        self._user: Mapping[str, UserAggregate | UserFunction] = {**catalog.aggregates, **catalog.functions}
         self.sources = FromBinder(catalog, script, self._bind_tree)
 
     def _bind_tree(self, tree: exp.Expr) -> BoundSelect | BoundSet:

@@ -108,7 +108,8 @@ class FromBinder:
             conditions, columns = self._using(left.columns, both.columns, right, using, kind)
             return FromClause((*left.joins, replace(made, conditions=conditions)), columns)
         if on is not None:
-            scope = Scope(self._script, both.columns).without_aggregates("cannot stand in ON; HAVING tests aggregates")
+            scope = Scope(self._script, both.columns, user=self._catalog.functions)
+            scope = scope.without_aggregates("cannot stand in ON; HAVING tests aggregates")
             condition = require_boolean(type_expression(on, scope), "ON", scope)
             made = replace(made, conditions=condition.args if condition.op == "and" else (condition,))
         return FromClause((*left.joins, made), both.columns)

@@ -22,6 +22,7 @@ from sqlglot import exp
 
 from sash.catalog import Stream
 from sash.core.errors import CqlError, NotSupportedError, Span
+from sash.core.user_aggregate import UserAggregate
 from sash.core.window import WINDOW_COLUMNS, WINDOW_LENGTH, ElasticWindow, RowWindow
 from sash.plan.expressions import Call, Expression, Field, Literal, RowExpression
 from sash.plan.nodes import (
@@ -506,7 +507,7 @@ class GroupingColumns(GroupTerms[AggregateCall]):
         return replace(call, condition=condition, filtered=_predicate([*self._conditions, *conditions], self._scope))
 
     def _aggregate(self, name: str, term: Term) -> AggregateCall:
-        if (user := self._scope.user.get(str(term.value))) is not None:
+        if isinstance(user := self._scope.user.get(str(term.value)), UserAggregate):
             arguments = together([_of_tuples(arg, row_expression(arg), self._scope) for arg in term.args])
             return AggregateCall(name, user.name, arguments, term.type, user=user)
         argument = argument_of(term)

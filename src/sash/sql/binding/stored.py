@@ -20,7 +20,9 @@ from sqlglot.generators.spark import SparkGenerator
 
 from sash.catalog import Catalog, DeclaredArchive, QueryResult, Stream, Table
 from sash.core.errors import CqlError, NotSupportedError, SashError, Span, nearest
+from sash.core.user_function import UserFunction
 from sash.core.window import RowWindow, Window
+from sash.plan.expressions import name_in_spark, value_in_spark, with_short_calls
 from sash.sql.binding.completion import complete
 from sash.sql.binding.narrowing import (
     Link,
@@ -53,6 +55,7 @@ from sash.sql.reading.places import (
 )
 from sash.sql.reading.statements import Select
 from sash.sql.strings import quote
+from sash.sql.types import spark_name
 
 _NAMES = """
     sum count avg mean min max variance var_samp var_pop stddev std stddev_samp stddev_pop median percentile
@@ -179,9 +182,11 @@ def _bind(select: Select, catalog: Catalog, mark: str, result_named: ResultNamed
         node.set("this", exp.to_identifier(view))
     known = _Names.of(tree, [source.relation.schema for source in sources.values()])
     for part in tree.walk():
-        _check(part, select.script)
+        _check(part, select.script, catalog.functions)
         if isinstance(part, exp.Column):
             known.check(part, select.script)
+    if catalog.functions:
+        tree = _with_functions(tree, catalog.functions)
     for query in tree.find_all(exp.Select):
         _prefix_columns(query, sources)
     for query in tree.find_all(exp.Select):
@@ -354,14 +359,39 @@ def _check_plain(node: exp.Expr, script: str) -> None:
         raise CqlError("expected the name of a stream or a table, by itself", script, span_of(node))
 
 
-def _check(node: exp.Expr, script: str) -> None:
+def _check(node: exp.Expr, script: str, functions: Mapping[str, UserFunction]) -> None:
     if not isinstance(node, _NODES) or isinstance(node, exp.Dot):
         what = NAMED.get(type(node), type(node).__name__.upper())
         raise NotSupportedError(f"{what}, in a one-time question", script, word_of(node))
-    if isinstance(node, exp.Anonymous) and node.name.lower() not in KNOWN_FUNCTIONS:
+    function = functions.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
+    if function is not None:
+        if not node.expressions or not function.takes(len(node.expressions)):
+            given = f"{len(node.expressions)} argument{'s' * (len(node.expressions) != 1)}"
+            reason = f"{node.name.upper()} cannot be called with {given}: its Python function takes others"
+            raise CqlError(reason, script, word_of(node))
+    elif isinstance(node, exp.Anonymous) and node.name.lower() not in KNOWN_FUNCTIONS:
         raise _refusal(node.name, script, word_of(node))
     if isinstance(node, exp.Identifier) and "${" in node.name:
         raise CqlError("a name may not contain ${, which Spark would replace", script, word_of(node))
+
+
+def _with_functions(tree: exp.Expr, functions: Mapping[str, UserFunction]) -> exp.Expr:
+    """Calls of the program's functions as Spark is to see them, those inside of others first."""
+    write = _Writer(dialect="spark", comments=False).generate
+    for node in reversed(list(tree.find_all(exp.Anonymous))):
+        function = functions.get(node.name.lower())
+        if function is None:
+            continue
+        title = f"{function.name}({', '.join(write(each) for each in node.expressions)})"
+        result = exp.Anonymous(this=name_in_spark(function.name), expressions=node.expressions)
+        if isinstance(node.parent, exp.Anonymous) and node.parent.name.lower() in functions:
+            # Its error must not be raised before the call around it.
+            node.replace(result)
+            continue
+        made: exp.Expr = exp.maybe_parse(value_in_spark(write(result), spark_name(function.returns)), dialect="spark")
+        is_listed = isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
+        node.replace(exp.alias_(made, with_short_calls(title), quoted=True) if is_listed else made)
+    return tree
 
 
 def _refusal(written: str, script: str, at: Span) -> CqlError:

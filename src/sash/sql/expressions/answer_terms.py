@@ -102,6 +102,10 @@ class Translator:
             return self._between(term)
         function = EVALUATED_BY.get(f"extract {term.value}" if term.op == "extract" else term.op)
         if function is None or is_interval(term.type) or any(is_interval(arg.type) for arg in term.args):
+            if term.op == "user_function":
+                way_out = "call it on tuples, in WHERE, GROUP BY or an aggregate's argument"
+                what = f"the program's function {str(term.value).upper()} over {self._over}; {way_out}"
+                raise self._scope.unsupported(what, term.span)
             written = SYMBOLS.get(term.op) or f"function {term.op.upper()}"
             raise self._scope.unsupported(f"{written} over {self._over}", term.span)
         if term.op in _PARSERS and (len(term.args) > 1 or (function != "cast" and pt.is_string(term.args[0].type))):

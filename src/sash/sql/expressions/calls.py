@@ -7,6 +7,7 @@ import pyarrow.types as pt
 from sqlglot import exp
 
 from sash.core.errors import CqlError, Span, nearest
+from sash.core.user_function import UserFunction
 from sash.panes.aggregates import AGGREGATES, HOLISTIC
 from sash.panes.partials import PARTIAL_KINDS
 from sash.sql.expressions import aggregates
@@ -36,6 +37,14 @@ _WINDOW_FUNCTIONS = frozenset(_OVER.split())
 
 GROUPING_FUNCTIONS = {"grouping": pa.int8(), "grouping_id": pa.int64()}
 
+# The operations that cannot fail; what fails of a program's function is part of its result.
+_SAFE = """
+    field literal user_function try_cast try_add try_subtract try_multiply try_divide
+    upper lower trim length concat coalesce nvl ifnull nullif case if in between
+    eq ne lt le gt ge null_safe_eq and or not is_null is_not_null
+"""
+_NO_ERRORS = frozenset(_SAFE.split())
+
 # The names that a program may not give to an aggregate of its own.
 FUNCTION_NAMES = frozenset(
     (
@@ -55,8 +64,11 @@ def type_call_node(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
     name, word = node.name.lower(), word_of(node)
     if name in WINDOW_FUNCTIONS:
         return type_window_function(node, scope)
-    if name in scope.user:
-        return aggregates.type_user_aggregate(node, scope.user[name], scope, typed)
+    user = scope.user.get(name)
+    if isinstance(user, UserFunction):
+        return _type_user_function(node, user, scope, typed)
+    if user is not None:
+        return aggregates.type_user_aggregate(node, user, scope, typed)
     if name in GROUPING_FUNCTIONS:
         return _type_grouping(node, scope, typed, name)
     if name in aggregates.NAMES:
@@ -65,6 +77,38 @@ def type_call_node(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
         raise _refusal(node.name, scope, word)
     args = tuple(typed(arg, scope) for arg in node.expressions)
     return type_function(name, args, scope, word)
+
+
+def _type_user_function(node: exp.Expr, user: UserFunction, scope: Scope, typed: Typer) -> Term:
+    """A function that the program has made: Spark calls it for each tuple."""
+    word, title = word_of(node), user.name.upper()
+    if any(isinstance(argument, exp.Star | exp.Distinct) for argument in node.expressions):
+        raise scope.error(f"{title} needs columns: neither * nor DISTINCT", word)
+    if not node.expressions or not user.takes(len(node.expressions)):
+        given = f"{len(node.expressions)} argument{'s' * (len(node.expressions) != 1)}"
+        raise scope.error(f"{title} cannot be called with {given}: its Python function takes others", word)
+    arguments = tuple(typed(argument, scope) for argument in node.expressions)
+    for argument in arguments:
+        if pt.is_null(argument.type):
+            raise scope.error(f"{title} needs a type: write CAST(NULL AS ..)", argument.span)
+        if is_interval(argument.type) or pt.is_nested(argument.type):
+            raise scope.unsupported(f"{spark_name(argument.type)} as an argument of {title}", argument.span)
+        if not argument.has_aggregate and not _never_raises(argument):
+            reason = (
+                f"an argument of {title} may raise an error, and {title} is called for tuples that WHERE leaves out"
+            )
+            raise scope.error(
+                f"{reason}, too: compute it inside {title}, or by TRY_CAST, try_divide and their like", argument.span
+            )
+    return Term("user_function", arguments, user.returns, word, user.name)
+
+
+def _never_raises(term: Term) -> bool:
+    """Whether evaluating a term cannot fail, on any tuple."""
+    # Spark casts arguments to the types that it needs; only a text may be no value of such a type.
+    pairs = zip(term.args, term.coerced, strict=False)
+    casts = term.op != "try_cast" and any(pt.is_string(arg.type) and not pt.is_string(to) for arg, to in pairs)
+    return term.op in _NO_ERRORS and not casts and all(map(_never_raises, term.args))
 
 
 def _type_grouping(node: exp.Expr, scope: Scope, typed: Typer, name: str) -> Term:

@@ -16,6 +16,7 @@ from sqlglot import exp
 from sash.catalog import Catalog, DeclaredArchive, Stream, Table
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.core.user_aggregate import UserAggregate
+from sash.core.user_function import UserFunction
 from sash.sql.expressions.functions import REFUSED
 from sash.sql.expressions.terms import Term, render
 from sash.sql.reading.places import span_of, word_of
@@ -185,7 +186,7 @@ class FromColumns:
 class Scope:
     """`no_aggregates` is why an aggregate is not allowed here; empty if it is allowed.
 
-    `user` are the aggregates that the program has made, by lower-case name.
+    `user` are the aggregates and functions that the program has made, by lower-case name.
     """
 
     script: str
@@ -193,7 +194,7 @@ class Scope:
     no_aggregates: str = ""
     aliases: Mapping[str, Term] = field(default_factory=dict)
     aliases_first: bool = False
-    user: Mapping[str, UserAggregate] = field(default_factory=dict)
+    user: Mapping[str, UserAggregate | UserFunction] = field(default_factory=dict)
 
     def without_aggregates(self, reason: str) -> Scope:
         return replace(self, no_aggregates=reason, aliases={})

@@ -15,7 +15,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from sash.core.errors import Span
-from sash.plan.expressions import RowExpression
+from sash.plan.expressions import RowExpression, name_in_spark, value_in_spark
 from sash.sql.strings import quote
 from sash.sql.types import identifier, spark_name
 
@@ -27,7 +27,7 @@ class Term:
 
     An aggregate's `value` is its name; its arguments are the aggregated term and its constants. A `filter` has an
     aggregate and the condition of its tuples; its `value` is COUNT_IF where it was written so. A window
-    function is `over`, and its `value` an OverShape.
+    function is `over`, and its `value` an OverShape. The `value` of a `user_function` is its name.
     """
 
     op: str
@@ -190,6 +190,19 @@ def _text(value: date | bytes) -> str:
     return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
 
 
+def _user_function(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
+    arguments = ", ".join(render(arg, name) for arg in term.args)
+    if name is not str.upper:
+        return f"{name(str(term.value))}({arguments})", _PRIMARY
+    return value_in_spark(_result(term), spark_name(term.type)), _PRIMARY
+
+
+def _result(term: Term) -> str:
+    """The call without its value: an error of an argument must not be raised before the call."""
+    arguments = (_result(arg) if arg.op == "user_function" else render(arg) for arg in term.args)
+    return f"{name_in_spark(str(term.value))}({', '.join(arguments)})"
+
+
 def _aggregate(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
     if term.value in ("first", "last"):
         return f"{name(str(term.value))}({render(term.args[0], name)})", _PRIMARY
@@ -265,6 +278,7 @@ def _cast(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
 _SPECIAL: dict[str, Callable[[Term, Callable[[str], str]], tuple[str, int]]] = {
     "column": lambda term, name: (identifier(str(term.value)), _PRIMARY),
     "field": _field,
+    "user_function": _user_function,
     "literal": _literal,
     "aggregate": _aggregate,
     "filter": _filter,
