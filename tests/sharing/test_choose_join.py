@@ -12,8 +12,7 @@ from sash.core.window import TimeWindow
 from sash.panes.answers import Finisher
 from sash.panes.joins import Band, WindowPair, join_synopsis
 from sash.panes.partials import Partial
-from sash.sharing.choose_join import AskedPair, JoinChoice, JoinLoad, choose_join
-from sash.sharing.rules import Kind, QueryDescription, SynopsisDescription, may_share_state
+from sash.sharing.choose_join import AskedPair, JoinChoice, JoinLoad, JoinPart, choose_join
 from tests.panes.joins.cases import Result, joined, lift_results
 from tests.panes.raw import F, K, N, S, check_answer, query, row
 
@@ -103,19 +102,24 @@ def test_what_is_chosen_answers_rightly(calls: list[Any], wanted: list[WindowPai
         synopsis.close(110)
         for pair, view in synopsis.views(dict.fromkeys(part.pairs, finisher.partials)):
             check_answer(asked, finisher.answer(view, {}), joined(RESULTS, pair, 10, 110))
-        described = _described(part.band, max(map(max, part.pairs)))
-        for pair in wanted:
-            ruled = may_share_state(QueryDescription("Q", "COUNT", "x", ("S", "T"), tuple(pair), 1), [described])
+        for pair in [*wanted, WindowPair(9, 1), WindowPair(9, 9)]:
+            ruled = part.decide(pair, "by k")
             assert ruled.rule == "SS3"
-            assert ruled.allowed is (pair in part.band and max(pair) <= described.b)
-
-
-def _described(band: Band, longest: int) -> SynopsisDescription:
-    return SynopsisDescription("J", Kind.BIJ, "COUNT", "x", ("S", "T"), 1, longest, differences=(band.low, band.high))
+            assert ruled.allowed is (synopsis.why_not(pair) is None)
+        assert all(part.decide(pair, "by k").allowed for pair in part.pairs)
 
 
 def test_the_rule_says_which_differences_are_kept() -> None:
-    asked = QueryDescription("Q", "COUNT", "x", ("S", "T"), (8, 8), 1)
-    assert may_share_state(asked, [_described(Band(0, 2), 8)]).allowed
-    refused = may_share_state(asked, [_described(Band(-2, -1), 8)])
-    assert refused.reason.endswith("whose windows differ by -2 to -1, the first less the second")
+    pair = WindowPair(8, 8)
+    kept = JoinPart("basic", Band(0, 2), 8, ()).decide(pair, "by k")
+    assert kept.allowed and kept.reason == "the synopsis by k (BIJ) has their join"
+    refused = JoinPart("basic", Band(-2, -1), 8, ()).decide(pair, "by k")
+    assert not refused.allowed and refused.reason.endswith("keeps apart what windows that differ by -2 to -1 need")
+
+
+def test_a_table_of_running_sums_has_no_window_that_is_longer_than_its_side() -> None:
+    """Its longest window is of the other side, so its capacity alone would allow this."""
+    (part,) = (JoinPart("table", Band(-7, 3), 8, ()),)
+    assert part.decide(WindowPair(4, 8), "by k").allowed
+    refused = part.decide(WindowPair(6, 6), "by k")
+    assert not refused.allowed and "the synopsis keeps 4 and 8" in refused.reason

@@ -7,22 +7,29 @@ was said is compared with the pane tables, the partials, the schedule, the execu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sash.panes.partials import Partial
 from sash.runtime.continuous.continuous_queries import unmeasured
 from sash.runtime.continuous.join_group import JoinGroup
 from sash.runtime.explaining.explain_continuous import explain_continuous
+from sash.runtime.periodic.group_schedule import identity_of
 from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.route import route_plan
+from sash.sharing.choose_join import JoinLoad
 from sash.sql import Explain, bind, parse, plan_changes
 from tests.runtime.test_join_group import SEC, Tuples, begins, catalog, epochs, query_of
+from tests.support.examples import examples
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
+
+Queries = dict[str, tuple[str, tuple[str, ...]]]
 
 # Queries in the order in which they come, each with the rules that must have something to say about it.
 BY_KEY = "SELECT k, {what} FROM s [WINDOW {window} sec SLIDE {slide} sec]{where} GROUP BY k"
@@ -35,6 +42,7 @@ def by_key(what: str, window: int = 20, slide: int = 20, where: str = "") -> str
 SCANNED = {
     "first": (by_key("MAX(v) AS hi", window=10, slide=10), ()),
     "sums": (by_key("SUM(v) AS t"), ("CS2",)),
+    "equal": (by_key("SUM(v) AS t"), ("SS1", "CS8")),
     "counts": (by_key("COUNT(v) AS n"), ("SS1", "CS2")),
     "mean": (by_key("AVG(v) AS m", window=30), ("SS2", "CS2")),
     "ones": (by_key("SUM(v) AS t", where="v = 1"), ()),
@@ -53,6 +61,22 @@ LOOKED_UP = {
     "short": ("SELECT SUM(v) AS t FROM s [WINDOW 300 sec SLIDE 1 sec]", ("SS1", "CS1")),
     "ago": ("SELECT SUM(v) AS t FROM s [WINDOW 400 sec SLIDE 1 sec LAG 2 sec]", ("SS1", "CS1")),
     "divided": ("SELECT AVG(v) AS m FROM s [WINDOW 400 sec SLIDE 3 sec]", ("SS2", "CS3")),
+    "dividend": ("SELECT SUM(v) AS m FROM s [WINDOW 400 sec SLIDE 3 sec]", ("SS1", "CS3")),
+    "ones": ("SELECT SUM(v) AS t FROM s [WINDOW 400 sec SLIDE 1 sec] WHERE v = 1", ()),
+    "twos": ("SELECT SUM(v) AS t FROM s [WINDOW 400 sec SLIDE 1 sec] WHERE v = 2", ()),
+    "both": ("SELECT SUM(v) AS t FROM s [WINDOW 400 sec SLIDE 2 sec] WHERE v IN (1, 2)", ("SS4", "CS6")),
+    "less": ("SELECT SUM(v) AS t FROM s [WINDOW 300 sec SLIDE 2 sec] WHERE v IN (1, 2)", ("SS4", "CS6")),
+}
+# Synopses that their users have set.
+WISHED = {
+    kind: {
+        "first": (by_key("MAX(v) AS hi" if kind == "interval" else "SUM(v) AS t", 40, 5), ()),
+        "twin": (by_key("COUNT(v) AS n", 40, 10), ("CS1",)),
+        "short": (by_key("SUM(v) AS t", 20, 10), ("CS1",)),
+        "mean": (by_key("AVG(v) AS m", 40, 20), ("CS1",) if kind == "interval" else ("SS2", "CS3")),
+        "rare": (by_key("SUM(v) AS t", 20, 20), ("CS8",)),
+    }
+    for kind in ("running", "interval", "landmark")
 }
 
 
@@ -101,11 +125,15 @@ class Said:
 class Story:
     """A session that is fed; `stored` are the partials of its pane tables, by the tables' names."""
 
-    def __init__(self) -> None:
-        self.session = SparklessSession()
+    def __init__(self, synopsis: str | None = None, **settings: Any) -> None:
+        self.session = SparklessSession(**settings)
         self.session.declare(stream())
+        self.synopsis = synopsis
         self.second = 0
         self.run(1)
+
+    def register(self, name: str, text: str) -> None:
+        self.session.register(text, name, synopsis=self.synopsis)
 
     @property
     def runtime(self) -> StreamRuntime:
@@ -138,7 +166,12 @@ def words(partial: Partial) -> str:
 
 
 def told(story: Story, name: str, text: str) -> Said:
-    return Said(str(story.session.explain(f"REGISTER QUERY {name} AS {text}")))
+    synopsis = "" if story.synopsis is None else f" SYNOPSIS {story.synopsis}"
+    return Said(str(story.session.explain(f"REGISTER QUERY {name} AS {text}{synopsis}")))
+
+
+# A comma that is not in a list of values.
+_COMMA = re.compile(r", (?![^(]*\))")
 
 
 def check_state(story: Story, name: str, said: Said, before: dict[str, set[str]]) -> None:
@@ -148,15 +181,25 @@ def check_state(story: Story, name: str, said: Said, before: dict[str, set[str]]
     assert name in table["queries"] and table["pane"].split()[0] == said.pane.split()[0]
     assert said.partials
     for partials, how in said.partials.items():
-        for partial in partials.split(", "):
+        for partial in _COMMA.split(partials):
             assert (partial in known, partial in now) == {"new": (False, True), "shared": (True, True),
                                                          "not": (False, False)}[how.split()[0]], partial  # fmt: skip
     parts = re.search(r"combined as \((.*)\) \(SS4\)", said.text)
     assert table["covered"].get(name, []) == ([] if parts is None else re.split(r"\) [+-] \(", parts[1]))
-    assert ("SS4" in said.named) == (name in table["covered"])
+    covers = [decision for decision in said.rules.values() if decision.startswith("shared (SS4)")]
+    assert bool(covers) == (name in table["covered"])
     for what, decision in said.rules.items():
         if what.startswith("state of"):
             assert decision.startswith("shared") == (set(said.partials) <= known or name in table["covered"])
+
+
+def leader_of(story: Story, name: str) -> str:
+    active = story.runtime.active[name]
+    return active.home.schedule.leader(active).name
+
+
+def identity(story: Story, name: str) -> Hashable:
+    return identity_of(story.runtime.active[name].compiled)
 
 
 def check_computation(story: Story, name: str, said: Said) -> None:
@@ -171,7 +214,9 @@ def check_computation(story: Story, name: str, said: Said) -> None:
         assert mine.latest().table is leader.latest().table, "one table for both"
         return
     assert {group for _, group, _ in turns} == {said.group} == {queries[name]["sub_group"]}
-    mates = {other for other, facts in queries.items() if facts.get("sub_group") == said.group} - {name}
+    same = {other for other, facts in queries.items() if facts.get("sub_group") == said.group}
+    # Identical queries are followers, not mates: also while windows have panes of two lengths, and nobody follows.
+    mates = {other for other in same if identity(story, other) != identity(story, name)}
     together = said.rules.get("computed together")
     if together is not None:
         assert together.startswith("shared") == bool(mates), mates
@@ -184,19 +229,92 @@ def check_computation(story: Story, name: str, said: Said) -> None:
     assert group.choices.place(bound.stored, group.panes).kind == said.synopsis
 
 
-@pytest.mark.parametrize(("queries", "seconds"), [(SCANNED, 41), (LOOKED_UP, 7)], ids=["scanned", "looked up"])
-def test_what_is_said_is_done(queries: dict[str, tuple[str, tuple[str, ...]]], seconds: int) -> None:
-    story = Story()
+STORIES = [(SCANNED, 41, None), (LOOKED_UP, 7, None), *((queries, 41, kind) for kind, queries in WISHED.items())]
+
+
+@pytest.mark.parametrize(
+    ("queries", "seconds", "synopsis"), STORIES, ids=["scanned", "looked up", "running", "interval", "landmark"]
+)
+def test_what_is_said_is_done(queries: Queries, seconds: int, synopsis: str | None) -> None:
+    check_story(Story(synopsis), queries, seconds)
+
+
+WHATS = (
+    "SUM(v) AS t",
+    "COUNT(v) AS n",
+    "AVG(v) AS m",
+    "MAX(v) AS hi",
+    "MIN(w) AS lo",
+    "MEDIAN(v) AS d",
+    "COUNT(*) AS n",
+)
+WHERES = ("", " WHERE v = 1", " WHERE v = 2", " WHERE v IN (1, 2)", " WHERE v IN (0, 1, 2)")
+
+
+@st.composite
+def some_query(draw: st.DrawFn) -> str:
+    what, where = draw(st.sampled_from(WHATS)), draw(st.sampled_from(WHERES))
+    window, slide = draw(st.sampled_from((5, 10, 20, 200))), draw(st.sampled_from((5, 10, 20)))
+    lag = draw(st.sampled_from(("", " LAG 5 sec")))
+    span = f"[WINDOW {window} sec SLIDE {slide} sec{lag}]"
+    keys = draw(st.booleans())
+    return f"SELECT {'k, ' * keys}{what} FROM s {span}{where}{' GROUP BY k' * keys}"
+
+
+@settings(max_examples=examples(60))
+@given(
+    texts=st.lists(some_query(), min_size=2, max_size=6),
+    mode=st.sampled_from(("auto", "always", "never")),
+    policy=st.sampled_from(("conservative", "hybrid-late-pending")),
+)
+def test_what_is_said_of_any_queries_is_done(texts: list[str], mode: str, policy: str) -> None:
+    story = Story(share_predicates=mode, policy=policy)
+    check_story(story, {f"q{number}": (text, ()) for number, text in enumerate(texts)}, 21)
+
+
+def check_story(story: Story, queries: Queries, seconds: int) -> None:
     for name, (text, rules) in queries.items():
         before, facts = story.stored(), story.session.stats()
         said = told(story, name, text)
         assert set(rules) <= said.named, said.text
         assert (story.stored(), story.session.stats()) == (before, facts), "to explain changes nothing"
-        story.session.register(text, name)
+        story.register(name, text)
         story.run(seconds)
         check_state(story, name, said, before)
         check_computation(story, name, said)
         assert told(story, name, text).rules == said.rules, "the decisions are kept"
+    for name, (text, _) in queries.items():
+        check_now(story, name, told(story, name, text))
+    story.session.close()
+
+
+def check_now(story: Story, name: str, said: Said) -> None:
+    """What is said of a query after others have come: its table, its synopsis, its task, whose answers it gets."""
+    active, facts = story.runtime.active[name], story.session.stats()["queries"][name]
+    if active.home.schedule.is_plain:
+        return  # While windows have panes of two lengths, every query has its own SLIDE; EXPLAIN says what comes then.
+    assert facts["pane_table"] == said.table and name in story.table(said.table)["queries"]
+    assert leader_of(story, name) == (said.leader or name)
+    if said.leader is None:
+        assert facts["sub_group"] == said.group
+        assert active.home.choices.place(active.readings[0].stored, active.home.panes).kind == said.synopsis
+    output = said.rules.get("output")
+    assert (said.leader is not None) == (output is not None and output.startswith("shared"))
+
+
+def test_a_decision_is_made_anew_when_mates_leave() -> None:
+    story = Story()
+    for name in ("long", "twin", "short", "divided"):
+        story.register(name, LOOKED_UP[name][0])
+        story.run(7)
+    text = LOOKED_UP["divided"][0]
+    assert told(story, "divided", text).rules["computed together"].startswith("shared (CS3)")
+    story.session.drop_query("long")
+    story.run(7)
+    assert told(story, "divided", text).rules["computed together"].startswith("shared (CS3)")
+    story.session.drop_query("twin")
+    story.run(7)
+    assert "computed together" not in told(story, "divided", text).rules
     story.session.close()
 
 
@@ -282,10 +400,25 @@ JOINS = {
 }
 
 
-def test_queries_over_one_join_are_executed_as_is_said() -> None:
+def joins_of(what: str) -> dict[str, str]:
+    return {"q": join(what, 8, 8), "twin": join(what, 8, 8), "short": join(what, 4, 4)}
+
+
+# Queries over one join, and how many groups there are thought to be, by the kind of synopsis that is chosen then.
+KINDS = {
+    "basic": (JOINS, 1),
+    "interval": (joins_of("MAX(s.b) AS hi"), 1000),
+    "running": (joins_of("COUNT(*) AS n"), 1),
+    "table": ({f"q{n}": join("COUNT(*) AS n", n % 7 + 1, n % 11 + 1) for n in range(80)}, 1000),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_queries_over_one_join_are_executed_as_is_said(kind: str) -> None:
     """All founders: the layout has a place for each, by SS3; who has the same group is executed in one turn."""
-    queries = {name: query_of(text) for name, text in JOINS.items()}
-    group = JoinGroup(queries)
+    texts, groups = KINDS[kind]
+    queries = {name: query_of(text) for name, text in texts.items()}
+    group = JoinGroup(queries, JoinLoad(groups=groups))
     rows: Tuples = {
         name: [(SEC * i + place, {"a": i % 2, "b": i, "c": "x", "d": 0.5, "e": i}) for i in range(1, 12)]
         for place, name in enumerate(("s", "t"))
@@ -295,12 +428,16 @@ def test_queries_over_one_join_are_executed_as_is_said() -> None:
         list(group.advance(high - 1, begins(rows, high)))
     turns = [turn for executed in group.timeline.executed(group) for turn in executed.turns]
     assert turns
-    for name, query in queries.items():
-        place = group.layout.place_of(query)
+    places = {name: group.layout.place_of(query) for name, query in queries.items()}
+    for name, place in places.items():
         assert place is not None and place.decision.rule == "SS3" and place.decision.allowed
-        mates = {other for other, each in queries.items() if group.layout.place_of(each).group == place.group}  # type: ignore[union-attr]
-        assert {turn.group for turn in turns if name in turn.queries} == {place.group}
-        assert {other for turn in turns if name in turn.queries for other in turn.queries} <= mates
+        assert place.part.kind == kind and place.together.rule == ("CS5" if kind == "basic" else "CS4")
+        mates = {other for other, each in places.items() if each is not None and each.group == place.group}
+        is_mate = {other for other, each in places.items() if kind == "basic" or each.pair == place.pair}  # type: ignore[union-attr]
+        assert mates == is_mate, "one scan for all windows, one lookup for equal ones"
+        mine = [turn for turn in turns if name in turn.queries]
+        assert {turn.group for turn in mine} == {place.group}
+        assert all(set(turn.queries) == mates for turn in mine)
 
 
 @pytest.mark.parametrize(("text", "why"), [

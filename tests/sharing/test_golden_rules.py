@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,49 +17,49 @@ from sash.panes.accumulator import FOLDS
 from sash.panes.partials import Combine
 from sash.plan.predicates import is_disjoint
 from sash.sharing.covers import find_cover
-from sash.sharing.rules import (
-    COMPUTATION_RULES,
-    STATE_RULES,
-    Decision,
-    Kind,
-    QueryDescription,
-    SynopsisDescription,
-    combine_predicates,
-    may_compute_together,
-    may_share_state,
-    relevant_synopses,
-    shares_output,
-    together_key,
+from sash.sharing.rules import Decision, scheduling_group, shares_output
+from tests.sharing.golden_descriptions import (
+    EXAMPLES,
+    GoldenQuery,
+    GoldenSynopsis,
+    compute,
+    expected,
+    inputs,
+    own_synopsis,
+    query,
+    state,
+    synopsis,
+    where,
+    yes_no,
 )
-from tests.sharing.golden_descriptions import EXAMPLES, expected, inputs, own_synopsis, query, synopsis, where, yes_no
 from tests.sharing.test_covers import is_cover, is_disjoint_cover, is_subcover, is_supercover
 
-
-def check_state(name: str, rule: str, decisions: list[Decision]) -> None:
-    assert yes_no(decision.allowed for decision in decisions) == expected(name)["state"]
-    assert {decision.rule for decision in decisions} == {rule}
+Decisions = Callable[[str], list[Decision | None]]
 
 
-def check_computed(name: str, decisions: list[Decision]) -> None:
-    assert yes_no(decision.allowed for decision in decisions) == expected(name)["compute"]
-    assert {decision.rule for decision in decisions if decision.allowed} == {name}
+def check_state(name: str, rule: str, decisions: list[Decision | None]) -> None:
+    """A rule says no, or there is nothing about which it could say anything."""
+    assert yes_no(decision is not None and decision.allowed for decision in decisions) == expected(name)["state"]
+    assert {decision.rule for decision in decisions if decision is not None} == {rule}
 
 
-def one_synopsis(name: str) -> None:
+def check_computed(name: str, decisions: list[Decision | None]) -> None:
+    found = [decision for decision in decisions if decision is not None]
+    assert yes_no(decision.allowed for decision in found) == expected(name)["compute"]
+    assert {decision.rule for decision in found if decision.allowed} == {name}
+
+
+def one_synopsis(name: str, mode: str) -> list[Decision | None]:
+    return [state(query(case["query"]), [synopsis(case["synopsis"])], mode) for case in inputs(name)["cases"]]
+
+
+def two_synopses_of_an_average(mode: str) -> list[Decision | None]:
+    return [state(query(case["query"]), [*map(synopsis, case["synopses"])], mode) for case in inputs("SS2")["cases"]]
+
+
+def computation(name: str, mode: str) -> list[Decision | None]:
     cases = inputs(name)["cases"]
-    check_state(name, name, [may_share_state(query(case["query"]), [synopsis(case["synopsis"])]) for case in cases])
-
-
-def two_synopses_of_an_average() -> None:
-    cases = inputs("SS2")["cases"]
-    states = [may_share_state(query(case["query"]), [*map(synopsis, case["synopses"])]) for case in cases]
-    check_state("SS2", "SS2", states)
-
-
-def computation(name: str) -> None:
-    cases = inputs(name)["cases"]
-    pairs = [([query(each) for each in case["queries"]], [synopsis(case["synopsis"])]) for case in cases]
-    check_computed(name, [may_compute_together(*pair) for pair in pairs])
+    return [compute([*map(query, case["queries"])], [synopsis(case["synopsis"])], mode) for case in cases]
 
 
 def seven_queries() -> None:
@@ -67,24 +68,24 @@ def seven_queries() -> None:
         shared = synopsis(inputs("CS2.seven")[input])
         by_name: dict[object, list[str]] = {}
         for each in asked:
-            by_name.setdefault(together_key(shared.kind, each.windows), []).append(each.id)
+            by_name.setdefault(scheduling_group("S", shared.kind, each.windows), []).append(each.id)
         assert list(by_name.values()) == expected("CS2.seven")[key]
-        assert may_compute_together(asked, [shared]).allowed is (len(by_name) == 1)
-        assert not any(may_compute_together(pair, [shared]).allowed for pair in _across(by_name, asked))
+        assert compute(asked, [shared]).allowed is (len(by_name) == 1)
+        assert not any(compute(pair, [shared]).allowed for pair in _across(by_name, asked))
 
 
-def _across(by_name: dict[object, list[str]], asked: list[QueryDescription]) -> list[list[QueryDescription]]:
+def _across(by_name: dict[object, list[str]], asked: list[GoldenQuery]) -> list[list[GoldenQuery]]:
     """A query of each group with one of the next."""
     first = [next(each for each in asked if each.id == group[0]) for group in by_name.values()]
     return [[left, right] for left, right in itertools.pairwise(first)]
 
 
-def averages_together() -> None:
+def averages_together(mode: str) -> list[Decision | None]:
     shared = [synopsis(case) for case in inputs("CS3")["synopses"]]
-    check_computed("CS3", [may_compute_together([*map(query, case)], shared) for case in inputs("CS3")["cases"]])
+    return [compute([*map(query, case)], shared, mode) for case in inputs("CS3")["cases"]]
 
 
-def queries_of(name: str) -> dict[str, QueryDescription]:
+def queries_of(name: str) -> dict[str, GoldenQuery]:
     return {id: query(case, id) for id, case in inputs(name)["queries"].items()}
 
 
@@ -94,20 +95,30 @@ def covers() -> None:
     assert rows == expected("cover.Q1_to_Q6")["rows"]
 
 
-def cover_row(asked: dict[str, QueryDescription], case: dict[str, Any]) -> dict[str, str | None]:
+def is_answerable(new: GoldenQuery, others: list[GoldenSynopsis]) -> bool:
+    decision = state(new, others)
+    return decision is not None and decision.allowed
+
+
+def cover_row(asked: dict[str, GoldenQuery], case: dict[str, Any]) -> dict[str, str | None]:
     new, others = asked[case["query"]], [own_synopsis(asked[id]) for id in case["synopses_of"]]
-    stored = [each.where for each in relevant_synopses(new, others)]
-    tests = (is_cover, is_subcover, is_supercover, is_disjoint_cover, lambda *_: may_share_state(new, others).allowed)
+    stored = [each.like.where for each in others if each.like.aggregate == new.aggregate]
+    tests = (is_cover, is_subcover, is_supercover, is_disjoint_cover, lambda *_: is_answerable(new, others))
     names = ("cover", "subcover", "supercover", "disjoint_cover", "answerable")
     row: dict[str, str | None] = dict(zip(names, yes_no(test(new.where, stored) for test in tests), strict=True))
     how = combination(new, others) if row["answerable"] == "yes" else None
     return {**row, "combine": how and ("add" if " + " in how else how.partition("(")[0])}
 
 
-def combination(new: QueryDescription, others: list[SynopsisDescription]) -> str | None:
+def combination(new: GoldenQuery, others: list[GoldenSynopsis]) -> str | None:
     """`Q1 + Q2`, `Q3 - Q2`, `max(Q4, Q5)`; None where other synopses do not give the answer."""
-    decision = combine_predicates(new, others)
-    return decision.reason.removeprefix("the answer is ") if decision.allowed else None
+    decision = state(new, others)
+    if decision is None or not decision.allowed or decision.rule != "SS4":
+        return None
+    how = decision.reason.removeprefix("the answer is ")
+    for each in sorted(others, key=lambda each: len(each.like.name), reverse=True):
+        how = how.replace(each.like.name, each.like.id)
+    return how
 
 
 def subtraction() -> None:
@@ -117,19 +128,18 @@ def subtraction() -> None:
         (asked[case["query"]], [own_synopsis(asked[id]) for id in (*case["supercover"], *case["cover_of_rest"])])
         for case in cases
     ]
-    assert yes_no(may_share_state(*pair).allowed for pair in pairs) == expected("cover.subtraction")["answerable"]
+    assert yes_no(is_answerable(*pair) for pair in pairs) == expected("cover.subtraction")["answerable"]
     assert [combination(*pair) for pair in pairs] == expected("cover.subtraction")["combine"]
 
 
 def two_synopses() -> None:
     answerable = []
     for case in inputs("cover.two_synopses")["cases"]:
-        asked = QueryDescription("new", case["data"], "length", ("S",), (SECOND,), SECOND, where(case["query_where"]))
-        shared = [
-            replace(own_synopsis(asked), id=str(i), where=where(case[f"synopsis_{i}_where"]), data=case["data"])
-            for i in (1, 2)
-        ]
-        answerable.append(may_share_state(asked, shared).allowed)
+        like = {"agg": "QUANTILE" if case["data"] == "COUNTERS" else case["data"], "attr": "length", "stream": "S"}
+        asked, *shared = (
+            query({**like, "where": case[f"{which}_where"]}) for which in ("query", "synopsis_1", "synopsis_2")
+        )
+        answerable.append(is_answerable(asked, [*map(own_synopsis, shared)]))
     assert yes_no(answerable) == expected("cover.two_synopses")["answerable"]
 
 
@@ -141,30 +151,30 @@ def disjoint_predicates() -> None:
 PROTOCOLS = (["protocol=TCP"], ["protocol=UDP"])
 
 
-def cover_of_two() -> None:
+def cover_of_two(mode: str) -> list[Decision | None]:
     states = []
     for case in inputs("SS4")["cases"]:
-        asked = query({**inputs("SS4")["query"], "attr": "length", "stream": "S", "window": [case["query_window"]]})
+        like = {**inputs("SS4")["query"], "attr": "length", "stream": "S"}
+        asked = query({**like, "window": [case["query_window"]]})
         sizes = zip(case["synopsis_windows"], case["phase"], case["s"], strict=True)
         shared = [
-            replace(own_synopsis(asked), s=s * SECOND, b=window // s, phase=int(phase * SECOND), where=where(terms))
+            replace(
+                own_synopsis(query({**like, "where": terms})), s=s * SECOND, b=window // s, phase=int(phase * SECOND)
+            )
             for (window, phase, s), terms in zip(sizes, PROTOCOLS, strict=False)
         ]
-        states.append(may_share_state(asked, shared))
-    check_state("SS4", "SS4", states)
+        states.append(state(asked, shared, mode))
+    return states
 
 
-def candidates(name: str) -> None:
-    decisions = [candidate_decision(case) for case in inputs(name)["cases"]]
-    check_computed(name, decisions)
-    if (saved := expected(name).get("saved_for_new_query")) is not None:
-        assert f"{saved['max_over_window']} sec are saved" in decisions[saved["case"]].reason
+def candidates(name: str, mode: str) -> list[Decision | None]:
+    return [candidate_decision(case, mode) for case in inputs(name)["cases"]]
 
 
-def candidate_decision(case: dict[str, Any]) -> Decision:
+def candidate_decision(case: dict[str, Any], mode: str) -> Decision:
     """MAX over TCP and over UDP with a synopsis each, and a new query over both."""
-    kind = Kind(case["synopsis_type"])
-    streams = ["S", "R"] if kind in (Kind.RJ, Kind.IJ, Kind.BIJ) else ["S"]
+    kind = case["synopsis_type"]
+    streams = ["S", "R"] if kind in ("RJ", "IJ", "BIJ") else ["S"]
     windows = [*case["candidate_windows"], case["new_query_window"]]
     predicates = [*PROTOCOLS, PROTOCOLS[0] + PROTOCOLS[1]]
     like = {"agg": "MAX", "attr": "length", "streams": streams}
@@ -172,12 +182,18 @@ def candidate_decision(case: dict[str, Any]) -> Decision:
         query({**like, "id": f"Q{i}", "window": [window] * len(streams), "where": terms})
         for i, (window, terms) in enumerate(zip(windows, predicates, strict=True), 4)
     ]
-    return may_compute_together(queries, [own_synopsis(each, kind, panes=max(windows)) for each in queries[:2]])
+    return compute(queries, [own_synopsis(each, kind, panes=max(windows)) for each in queries[:2]], mode)
+
+
+def saved_values() -> None:
+    saved = expected("CS7")["saved_for_new_query"]
+    decision = candidates("CS7", "always")[saved["case"]]
+    assert decision is not None and f"{saved['max_over_window']} sec are saved" in decision.reason
 
 
 def output() -> None:
-    registered = query(inputs("CS8")["registered"])
-    cases = [query(case) for case in inputs("CS8")["cases"]]
+    registered = query(inputs("CS8")["registered"]).output
+    cases = [query(case).output for case in inputs("CS8")["cases"]]
     decisions = [shares_output(registered, new) for new in cases]
     assert yes_no(decision.allowed for decision in decisions) == expected("CS8")["share_output"]
     both = [registered.slide if decision.allowed else new.slide for new, decision in zip(cases, decisions, strict=True)]
@@ -199,9 +215,9 @@ def maxima() -> None:
 def space() -> None:
     """Q1, Q2 and Q3 come one after the other, and build a synopsis only if they must."""
     asked = [each for id, each in queries_of("cover.Q1_to_Q6").items() if id in ("Q1", "Q2", "Q3")]
-    kept: list[SynopsisDescription] = []
+    kept: list[GoldenSynopsis] = []
     for each in asked:
-        if not may_share_state(each, kept).allowed:
+        if not is_answerable(each, kept):
             kept.append(own_synopsis(each))
     without, shared = (
         inputs("space_saving")["synopses_without_sharing"],
@@ -211,27 +227,41 @@ def space() -> None:
     assert str(Fraction(len(asked) - len(kept), len(asked))) == expected("space_saving")["saving"]
 
 
+DECIDED: dict[str, Decisions] = {
+    "SS1": partial(one_synopsis, "SS1"),
+    "SS2": two_synopses_of_an_average,
+    "SS3": partial(one_synopsis, "SS3"),
+    "SS4": cover_of_two,
+    "CS1": partial(computation, "CS1"),
+    "CS2": partial(computation, "CS2"),
+    "CS3": averages_together,
+    "CS4": partial(computation, "CS4"),
+    "CS5": partial(computation, "CS5"),
+    "CS6": partial(candidates, "CS6"),
+    "CS7": partial(candidates, "CS7"),
+}
+
+
 def benefits() -> None:
-    rules = {rule.name: rule.always_beneficial for rule in STATE_RULES}
-    rules |= {rule.name: rule.always_beneficial for rule in COMPUTATION_RULES}
-    assert list(rules) == inputs("universal")["rules"]
-    assert [name for name, always in rules.items() if always] == expected("universal")["always_beneficial"]
-    assert [name for name, always in rules.items() if not always] == expected("universal")["trade_off"]
+    """The rules that share_predicates='never' leaves always gain; it turns the others off."""
+    assert list(DECIDED) == inputs("universal")["rules"]
+    left = [name for name, decisions in DECIDED.items() if any(each and each.allowed for each in decisions("never"))]
+    assert left == expected("universal")["always_beneficial"]
+    assert [name for name in DECIDED if name not in left] == expected("universal")["trade_off"]
 
 
 CHECKS: dict[str, Callable[[], None]] = {
-    "SS1": lambda: one_synopsis("SS1"),
-    "SS2": two_synopses_of_an_average,
-    "SS3": lambda: one_synopsis("SS3"),
-    "SS4": cover_of_two,
-    "CS1": lambda: computation("CS1"),
-    "CS2": lambda: computation("CS2"),
+    **{
+        name: partial(lambda name, rule: check_state(name, name, rule("always")), name, rule)
+        for name, rule in DECIDED.items()
+        if name.startswith("SS")
+    },
+    **{
+        name: partial(lambda name, rule: check_computed(name, rule("always")), name, rule)
+        for name, rule in DECIDED.items()
+        if name.startswith("CS")
+    },
     "CS2.seven": seven_queries,
-    "CS3": averages_together,
-    "CS4": lambda: computation("CS4"),
-    "CS5": lambda: computation("CS5"),
-    "CS6": lambda: candidates("CS6"),
-    "CS7": lambda: candidates("CS7"),
     "CS8": output,
     "cover.Q1_to_Q6": covers,
     "cover.subtraction": subtraction,
@@ -246,6 +276,10 @@ CHECKS: dict[str, Callable[[], None]] = {
 @pytest.mark.parametrize("name", CHECKS)
 def test_example(name: str) -> None:
     CHECKS[name]()
+
+
+def test_what_a_new_query_saves() -> None:
+    saved_values()
 
 
 def test_no_example_is_left_out() -> None:

@@ -1,198 +1,206 @@
-"""The sharing rules beyond the golden file: reasons, new rules in front of the old, and the names of groups."""
+"""The sharing rules beyond the golden file: which rule decides, and the sentence for a reader."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from sash.core.time import SECOND
-from sash.plan.predicates import Atom, disjunction, only
-from sash.sharing.descriptions import JOINS, Queries, Synopses
+from sash.core.window import RowWindow, TimeWindow, Window
+from sash.panes.joins import WindowPair
+from sash.panes.partials import Partial
+from sash.runtime.compiler import CompiledQuery
+from sash.sharing.choose import Load
+from sash.sharing.groups import StateSharing, StoredPartials, share_state
+from sash.sharing.needs import listed
 from sash.sharing.rules import (
-    COMPUTATION_RULES,
-    STATE_RULES,
+    Computation,
     Decision,
-    Kind,
-    QueryDescription,
-    Rule,
-    SynopsisDescription,
-    may_compute_together,
-    may_share_state,
+    QueryOutput,
+    WindowLack,
+    compute_together,
+    scheduling_group,
     shares_output,
-    together_key,
+    window_lack,
 )
+from tests.support.feed import compiled
+from tests.support.streams import stream
 
-QUERY = QueryDescription("q", "MAX", "length", ("S",), (8 * SECOND,), 2 * SECOND)
-PANES = SynopsisDescription("panes of S", Kind.BASIC_INTERVAL, "MAX", "length", ("S",), SECOND, 8)
-JOIN = replace(QUERY, streams=("S", "R"), windows=(7 * SECOND, 8 * SECOND))
-JOINED = replace(PANES, id="join", kind=Kind.BIJ, streams=("S", "R"), g=2)
-TCP, UDP = (only(Atom("protocol", "=", name)) for name in ("TCP", "UDP"))
-EITHER = disjunction([*TCP.terms, *UDP.terms])
-AVERAGE = replace(QUERY, aggregate="AVG")
-SUMS, COUNTS = (replace(PANES, id=data.lower(), kind=Kind.RUNNING, data=data) for data in ("SUM", "COUNT"))
+SEC = 1_000_000
 
 
-def seconds(*windows: int) -> tuple[int, ...]:
-    return tuple(window * SECOND for window in windows)
+def query(what: str, where: str = "") -> CompiledQuery:
+    condition = where and f" WHERE {where}"
+    return compiled({"q": f"SELECT k, {what} AS a FROM s [WINDOW 8 sec SLIDE 2 sec]{condition} GROUP BY k"}, stream())[
+        0
+    ]
 
 
+def stored(*queries: CompiledQuery) -> StoredPartials:
+    return StoredPartials(partial for each in queries for partial in each.readings[0].partials)
+
+
+def shared(asked: CompiledQuery, *others: CompiledQuery, mode: str = "always") -> StateSharing:
+    return share_state(asked.readings[0], asked.needs[0], stored(*others), Load(SEC), mode)
+
+
+def only(sharing: StateSharing) -> Decision:
+    ((_, decision),) = sharing.decisions
+    return decision
+
+
+SUM_OF_V = "the basic interval synopsis SUM of v by (k) has SUM of every pane"
 STATES = [
-    (QUERY, [PANES], "SS1", "the basic interval synopsis panes of S has MAX of every pane"),
-    (JOIN, [JOINED], "SS3", "the BIJ synopsis join has the results of the join"),
-    (AVERAGE, [COUNTS, SUMS], "SS2", "sum and count have the sum and the count of the same panes"),
+    (query("MAX(v)"), [query("MAX(v)")], "SS1", "the basic interval synopsis MAX of v by (k) has MAX of every pane"),
+    (query("SUM(v)"), [query("AVG(v)")], "SS1", SUM_OF_V),
+    (query("MEDIAN(v)"), [query("MODE(v)")], "SS1", "the basic interval synopsis COUNTERS of v by (k) has COUNTERS"),
+    (query("AVG(v)"), [query("SUM(v)")], "SS2", "SUM of v by (k) and COUNT of v by (k) have the sum and the count of"),
+    (query("SUM(v)", "v = 1"), [query("SUM(v)", "v = 1")], "SS1", "SUM of v by (k) where v = 1 has SUM of every pane"),
     (
-        replace(QUERY, where=EITHER),
-        [replace(PANES, id="a", where=UDP), replace(PANES, id="b", where=TCP)],
+        query("MAX(w)", "v IN (1, 2)"),
+        [query("MAX(w)", "v = 1"), query("MAX(w)", "v = 2")],
         "SS4",
-        "the answer is max(a, b)",
+        "the answer is max(MAX of w by (k) where v = 1, MAX of w by (k) where v = 2)",
     ),
     (
-        replace(QUERY, aggregate="COUNT", where=TCP),
-        [replace(COUNTS, id="a", where=EITHER), replace(COUNTS, id="b", where=UDP)],
+        query("MAX(w)", "v = 1 OR x < 5e0"),
+        [query("MAX(w)", "v = 1"), query("MAX(w)", "x < 5e0")],
         "SS4",
-        "the answer is a - b",
+        "the answer is max(MAX of w by (k) where",
+    ),
+    (
+        query("COUNT(w)", "v = 1"),
+        [query("COUNT(w)", "v IN (1, 2)"), query("COUNT(w)", "v = 2")],
+        "SS4",
+        "the answer is COUNT of w by (k) where v IN (1, 2) - COUNT of w by (k) where v = 2",
     ),
 ]
 
 
-@pytest.mark.parametrize(("query", "synopses", "rule", "reason"), STATES)
-def test_what_may_be_shared_and_by_which_rule(
-    query: QueryDescription, synopses: list[SynopsisDescription], rule: str, reason: str
+@pytest.mark.parametrize(("asked", "others", "rule", "reason"), STATES)
+def test_what_is_shared_and_by_which_rule(
+    asked: CompiledQuery, others: list[CompiledQuery], rule: str, reason: str
 ) -> None:
-    assert may_share_state(query, synopses) == Decision(rule, True, reason)
+    sharing = shared(asked, *others)
+    assert sharing.is_whole
+    assert (only(sharing).rule, only(sharing).allowed) == (rule, True)
+    assert reason in only(sharing).reason
+    assert (sharing.covered is not None) == (rule == "SS4")
 
 
 REFUSALS = [
+    (query("MAX(v)"), [query("MIN(v)")], "SS1", "no query before it keeps its data"),
+    (query("AVG(v)"), [query("COUNT(v)")], "SS2", "no query before it keeps its data"),
+    (query("MAX(w)", "v = 1"), [query("MAX(w)")], "SS1", "no query before it keeps its data"),
     (
-        replace(QUERY, windows=seconds(9)),
-        PANES,
-        "window 9 sec is longer than the 8 panes of 1 sec that panes of S keeps",
+        query("SUM(w)", "v IN (1, 2)"),
+        [query("SUM(w)", "v = 1")],
+        "SS4",
+        "the predicates v = 1 do not make up v IN (1, 2) without counting a tuple twice",
     ),
-    (
-        replace(QUERY, windows=(1_500_000,)),
-        PANES,
-        "window 1500 ms is not a multiple of the panes of 1 sec that panes of S",
-    ),
-    (replace(QUERY, aggregate="MEDIAN"), PANES, "MEDIAN needs COUNTERS of every pane, panes of S has MAX"),
-    (AVERAGE, SUMS, "AVG needs SUM and COUNT of every pane, sum has SUM"),
-    (replace(QUERY, streams=("R",)), PANES, "panes of S is over S, the query reads R"),
-    (replace(QUERY, argument="port"), PANES, "panes of S is about length, the query about port"),
-    (replace(QUERY, by_rows=True), PANES, "the panes of panes of S are cut by time, the query's window by rows"),
-    (
-        replace(QUERY, by_rows=True, windows=(9,)),
-        replace(PANES, by_rows=True, s=1),
-        "window 9 rows is longer than the 8 panes of 1 rows",
-    ),
-    (replace(JOIN, windows=seconds(5, 6)), JOINED, "windows of 5 and 6 panes is not kept by join, which tells windows"),
-    (replace(JOIN, windows=seconds(6, 8)), JOINED, "windows of 6 and 8 panes is not kept by join, whose windows may"),
-    (JOIN, replace(JOINED, g=0), "which tells windows apart in no pane"),
-    (replace(QUERY, where=TCP), PANES, "the predicates of panes of S do not make up protocol = 'TCP'"),
-    (replace(QUERY, where=TCP, argument="port"), PANES, "no synopsis has MAX of port over S"),
 ]
 
 
-@pytest.mark.parametrize(("query", "synopsis", "reason"), REFUSALS)
-def test_a_refusal_says_why(query: QueryDescription, synopsis: SynopsisDescription, reason: str) -> None:
-    decision = may_share_state(query, [synopsis])
-    assert not decision.allowed and reason in decision.reason
+@pytest.mark.parametrize(("asked", "others", "rule", "reason"), REFUSALS)
+def test_a_refusal_says_why(asked: CompiledQuery, others: list[CompiledQuery], rule: str, reason: str) -> None:
+    sharing = shared(asked, *others)
+    assert not sharing.is_whole and sharing.cover is None
+    assert (only(sharing).rule, only(sharing).allowed) == (rule, False)
+    assert reason == only(sharing).reason
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (replace(COUNTS, s=2 * SECOND), "different lengths: 1 sec and 2 sec"),
-        (replace(COUNTS, phase=SECOND // 2), "sum and count are updated at different times"),
-        (replace(COUNTS, b=7), "longer than the 7 panes of 1 sec that count keeps"),
-        (replace(COUNTS, where=TCP), "no synopsis has SUM and COUNT of length"),
-    ],
-)
-def test_an_average_needs_two_synopses_that_fit_together(change: SynopsisDescription, reason: str) -> None:
-    decision = may_share_state(AVERAGE, [SUMS, change])
-    assert not decision.allowed and reason in decision.reason
+def test_a_cover_that_is_not_used_is_known() -> None:
+    parts = [query("SUM(w)", f"v = {value}") for value in (1, 2)]
+    sharing = shared(query("SUM(w)", "v IN (1, 2)"), *parts, mode="never")
+    assert sharing.cover == only(sharing) == Decision("SS4", False, "share_predicates is 'never'")
+    assert sharing.covered is None and not sharing.is_whole
 
 
-def test_synopses_updated_whole_intervals_apart_are_aligned() -> None:
-    assert may_share_state(AVERAGE, [SUMS, replace(COUNTS, phase=3 * SECOND)]).allowed
+def test_each_aggregate_has_a_decision_of_its_own() -> None:
+    sharing = shared(query("SUM(v) AS t, MAX(v)"), query("COUNT(v) AS n, SUM(v)"))
+    decided = {need.text: decision.allowed for need, decision in sharing.decisions}
+    assert decided == {"SUM of v by (k)": True, "MAX of v by (k)": False}
+    assert not sharing.is_whole
 
 
-WINDOWS = [((8,), (8,)), ((8,), (7,)), ((8,), (1,))]
-JOIN_WINDOWS = [((7, 8), (7, 8)), ((7, 8), (8, 7)), ((7, 7), (8, 8))]
+@pytest.mark.parametrize(("window", "lack"), [
+    (TimeWindow(8), None),
+    (TimeWindow(2), None),
+    (TimeWindow(10), WindowLack.LONGER),
+    (TimeWindow(6, lag=4), WindowLack.LONGER),
+    (TimeWindow(5), WindowLack.UNEVEN),
+    (TimeWindow(4, lag=1), WindowLack.UNEVEN),
+])  # fmt: skip
+def test_a_window_is_whole_panes_and_not_longer_than_what_is_kept(window: Window, lack: WindowLack | None) -> None:
+    assert window_lack(window, kept=8, pane=2) is lack
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_the_names_of_groups_agree_with_the_rules(kind: Kind) -> None:
-    """Queries are in one group exactly if the rules execute them together."""
-    join = kind in JOINS
-    query, synopsis = (JOIN, replace(JOINED, kind=kind)) if join else (QUERY, replace(PANES, kind=kind))
-    outcomes = []
-    for left, right in JOIN_WINDOWS if join else WINDOWS:
-        queries = [replace(query, windows=seconds(*windows)) for windows in (left, right)]
-        outcomes.append(may_compute_together(queries, [synopsis]).allowed)
-        assert outcomes[-1] is (together_key(kind, queries[0].windows) == together_key(kind, queries[1].windows))
-    assert outcomes[0]
+# -- computation ---------------------------------------------------------------------------------------
+
+SUM, COUNT, MAX = (Partial(kind) for kind in ("sum", "count", "max"))
 
 
-def test_why_queries_are_computed_apart() -> None:
-    queries = [replace(QUERY, windows=seconds(window)) for window in (5, 7, 5)]
-    reason = "the running synopsis is looked up for each window length, and the windows 5 sec and 7 sec differ"
-    assert may_compute_together(queries, [replace(PANES, kind=Kind.RUNNING)]) == Decision("CS1", False, reason)
-    joins = [replace(JOIN, windows=seconds(*windows)) for windows in ((7, 8), (8, 8))]
-    assert (
-        "(7 sec, 8 sec) and (8 sec, 8 sec) differ"
-        in may_compute_together(joins, [replace(JOINED, kind=Kind.RJ)]).reason
-    )
+def computation(
+    name: str, kind: str, window: Window | WindowPair, *partials: Partial, combined: bool = False, divides: bool = False
+) -> Computation:
+    windows = window if isinstance(window, WindowPair) else (window,)
+    group = scheduling_group("v by (k)", kind, windows)
+    return Computation(name, group, "v by (k)", kind, window, partials, combined, divides)
 
 
-def test_queries_without_their_state_are_not_computed() -> None:
-    decision = may_compute_together([QUERY, replace(QUERY, windows=seconds(9))], [PANES])
-    assert (decision.rule, decision.allowed) == ("SS1", False)
+FIVE, SEVEN = (TimeWindow(length * SEC) for length in (5, 7))
+PAIR, OTHER = WindowPair(7, 8), WindowPair(8, 8)
 
 
-def test_sums_and_counts_alone_have_nothing_in_common() -> None:
-    queries = [replace(QUERY, aggregate=aggregate) for aggregate in ("SUM", "COUNT")]
-    assert may_compute_together(queries, [SUMS, COUNTS]) == Decision(
-        "none", False, "these queries have no synopsis in common"
-    )
-    assert may_compute_together([*queries, AVERAGE], [SUMS, COUNTS]).rule == "CS3"
-
-
-@pytest.mark.parametrize(
-    ("kind", "rule", "allowed"), [(Kind.RUNNING, "CS6", False), (Kind.BASIC_INTERVAL, "CS7", True)]
-)
-def test_one_looked_up_synopsis_in_a_cover_demands_equal_windows(kind: Kind, rule: str, allowed: bool) -> None:
-    synopses = [replace(PANES, where=TCP), replace(PANES, id="other", where=UDP, kind=kind)]
-    queries = [replace(QUERY, where=TCP), replace(QUERY, where=UDP), replace(QUERY, where=EITHER, windows=seconds(5))]
-    decision = may_compute_together(queries, synopses)
+@pytest.mark.parametrize(("mine", "mates", "rule", "allowed", "reason"), [
+    (computation("q", "basic", FIVE), [computation("a", "basic", SEVEN)], "CS2", True,
+     "one scan of v by (k) answers all windows on its way to the oldest pane"),
+    (computation("q", "running", FIVE), [computation("a", "running", FIVE)], "CS1", True,
+     "the running synopsis is looked up once for windows of 5 sec"),
+    (computation("q", "running", FIVE), [computation("a", "running", SEVEN)], "CS1", False,
+     "the running synopsis is looked up for each window, and windows of 7 sec and 5 sec differ"),
+    (computation("q", "running", RowWindow(5, lag=1)), [computation("a", "running", RowWindow(5))], "CS1", False,
+     "windows of 5 rows and 5 rows, 1 rows ago differ"),
+    (computation("q", "running", FIVE), [computation("a", "basic", FIVE)], "CS1", False,
+     "a reads another synopsis (basic, not running)"),
+    (computation("q", "running", FIVE, SUM, COUNT, divides=True), [computation("a", "running", FIVE, SUM)], "CS3", True,
+     "AVG divides the sum and the count over 5 sec"),
+    (computation("q", "running", FIVE, SUM), [computation("a", "running", FIVE, SUM, COUNT, divides=True)], "CS3", True,
+     "AVG divides the sum and the count over 5 sec"),
+    (computation("q", "running", FIVE, SUM, COUNT, divides=True), [computation("a", "running", SEVEN, SUM)], "CS3",
+     False, "AVG divides answers over its own window, but windows of 7 sec and 5 sec differ"),
+    (computation("q", "running", FIVE, SUM, COUNT, divides=True), [computation("a", "running", FIVE, MAX)], "CS1", True,
+     "looked up once"),
+    (computation("q", "basic", PAIR), [computation("a", "basic", OTHER)], "CS5", True, "one scan of v by (k)"),
+    (computation("q", "interval", PAIR), [computation("a", "interval", OTHER)], "CS4", False,
+     "windows of 8 and 8 panes and 7 and 8 panes differ"),
+    (computation("q", "interval", FIVE, SUM, combined=True), [computation("a", "interval", FIVE, SUM)], "CS6", True,
+     "the interval synopsis is looked up once"),
+    (computation("q", "interval", FIVE, SUM, combined=True), [computation("a", "interval", SEVEN, SUM)], "CS6", False,
+     "the interval synopsis is looked up for each window"),
+    (computation("q", "basic", FIVE, SUM, combined=True),
+     [computation("a", "basic", SEVEN, SUM), computation("b", "basic", SEVEN, MAX)], "CS7", True,
+     "while a is computed, values for q over 5 sec are saved"),
+    (computation("q", "basic", FIVE, SUM, combined=True), [computation("a", "basic", SEVEN, MAX)], "CS2", True,
+     "one scan of v by (k)"),
+])  # fmt: skip
+def test_who_is_executed_together(
+    mine: Computation, mates: list[Computation], rule: str, allowed: bool, reason: str
+) -> None:
+    decision = compute_together(mine, mates)
     assert (decision.rule, decision.allowed) == (rule, allowed)
+    assert reason in decision.reason
 
 
-def _refuse_maxima(query: QueryDescription, synopses: Synopses) -> Decision | None:
-    return Decision("local", False, "no maxima here") if query.aggregate == "MAX" else None
+def test_a_sentence_names_five_at_most() -> None:
+    assert listed("abcdefgh") == "a, b, c, d, e and 3 more"
 
 
-def _keep_apart(queries: Queries, synopses: Synopses) -> Decision | None:
-    return Decision("local", False, "too many") if len(queries) > 2 else None
-
-
-def test_a_rule_in_front_decides_where_it_has_something_to_say() -> None:
-    rules = (Rule("local", _refuse_maxima), *STATE_RULES)
-    minimum, minima = replace(QUERY, aggregate="MIN"), replace(PANES, data="MIN")
-    assert may_share_state(QUERY, [PANES], rules) == Decision("local", False, "no maxima here")
-    assert may_share_state(minimum, [minima], rules).rule == "SS1"
-    assert may_compute_together([QUERY, QUERY], [PANES], state_rules=rules).rule == "local"
-    apart = (Rule("local", _keep_apart), *COMPUTATION_RULES)
-    assert may_compute_together([QUERY] * 3, [PANES], apart) == Decision("local", False, "too many")
-    assert may_compute_together([QUERY] * 2, [PANES], apart).rule == "CS2"
-
-
-def test_without_rules_nothing_is_shared() -> None:
-    assert not may_share_state(QUERY, [PANES], ()).allowed
-    assert not may_compute_together([QUERY, QUERY], [PANES], ()).allowed
+# -- output --------------------------------------------------------------------------------------------
 
 
 def test_an_output_is_shared_by_an_equal_query_with_an_equal_period() -> None:
-    twin = replace(QUERY, id="twin")
-    assert shares_output(QUERY, twin) == Decision("CS8", True, "q is the same query and computed every 2 sec")
-    faster = shares_output(QUERY, replace(twin, slide=SECOND))
-    assert faster == Decision("CS8", False, "q is computed every 2 sec, twin is due every 1 sec")
+    q, twin = QueryOutput("q", "same", 2 * SEC), QueryOutput("twin", "same", 2 * SEC)
+    assert str(shares_output(q, twin)) == "shared (CS8): q is the same query and computed every 2 sec"
+    faster = shares_output(q, twin._replace(slide=SEC))
+    assert str(faster) == "not shared (CS8): q is computed every 2 sec, twin is due every 1 sec"
+    other = shares_output(q, twin._replace(identity="another"))
+    assert str(other) == "not shared (CS8): twin is not the same query as q"

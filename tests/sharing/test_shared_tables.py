@@ -341,7 +341,9 @@ def test_explain_says_which_rules_decided_and_why(tmp_path: Path) -> None:
         longer="SELECT SUM(v) AS t FROM s [WINDOW 20 sec SLIDE 5 sec] WHERE k = 1",
         slower="SELECT SUM(v) AS t FROM s [WINDOW 10 sec SLIDE 15 sec] WHERE k = 1",
     )
-    assert line(found["ones"], "state of SUM") == "state of SUM of v: not shared: no query before it keeps its data"
+    assert (
+        line(found["ones"], "state of SUM") == "state of SUM of v: not shared (SS1): no query before it keeps its data"
+    )
     assert line(found["both"], "rows where").endswith(
         "not stored, combined as (k = 1) + (k = 2) (SS4): "
         "values per pane and group: 2 read in addition, 1e+03 written for its own synopsis"

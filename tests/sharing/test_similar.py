@@ -9,8 +9,8 @@ from sash.core.window import TimeWindow
 from sash.panes.partials import Partial
 from sash.panes.readings import Reading, TableName
 from sash.plan.expressions import RowExpression
-from sash.sharing.groups import families, same_data, similar, synopsis_kind
-from sash.sharing.rules import together_key
+from sash.sharing.groups import families, same_data
+from sash.sharing.rules import SCANNED, Computation, compute_together, scheduling_group
 
 LENGTH = RowExpression("length", pa.int32())
 
@@ -35,16 +35,19 @@ def test_predicates_that_are_read_together_are_one_family_also_by_way_of_others(
     assert families([reading("a", "b"), reading("x", "y")]) == {"a": "a", "b": "a", "x": "x", "y": "x"}
 
 
-@pytest.mark.parametrize("kind", ["basic", "running", "interval", "landmark"])
-def test_groups_agree_with_the_rules_about_windows(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["basic", "cluster", "running", "interval", "landmark"])
+@pytest.mark.parametrize(("mine", "other"), [(10, 10), (10, 20)])
+def test_queries_have_one_group_exactly_if_the_rules_execute_them_together(kind: str, mine: int, other: int) -> None:
     """CS1 and CS2: whether another window is another group."""
-    known = synopsis_kind(kind)
-    short, long = (similar("(src)", reading(window=window), kind) for window in (10, 20))
-    assert (short == long) == (together_key(known, (10,)) == together_key(known, (20,)))
+    spans = [reading(window=window).spans for window in (mine, other)]
+    both = [Computation("q", scheduling_group("(src)", kind, some), "(src)", kind, some[0]) for some in spans]
+    decision = compute_together(both[0], both[1:])
+    assert decision.allowed is (both[0].group == both[1].group) is (kind in SCANNED or mine == other)
+    assert decision.rule == ("CS2" if kind in SCANNED else "CS1")
 
 
 def test_other_data_are_another_group() -> None:
     plain = same_data("(src)", reading(), {})
-    assert plain == similar(plain, reading(), "basic") == "(src) of length"
+    assert plain == scheduling_group(plain, "basic", reading().spans) == "(src) of length"
     assert same_data("(src)", reading("a"), {}) == "(src) of length where a"
     assert same_data("(src)", reading("b"), {"b": "a"}) == "(src) of length where a"

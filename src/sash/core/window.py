@@ -55,6 +55,18 @@ class Window(InternedValue):
         """The windows that it stands for: itself, or those of several lengths."""
         return (self,)
 
+    @property
+    def words(self) -> str:
+        """The length and the lag in a sentence.
+
+        >>> RowWindow(600, lag=60).words, TimeWindow(600_000_000).words, TimeWindow(FOREVER).words
+        ('600 rows, 60 rows ago', '10 min', 'unbounded')
+        """
+        return f"{self._words(self.length)}{f', {self._words(self.lag)} ago' if self.lag else ''}"
+
+    def _words(self, length: int) -> str:
+        return f"{length} rows"
+
     @cached_property
     def per_tuple(self) -> int:
         """How many windows a tuple falls into: Spark's `window()` makes as many rows of it."""
@@ -73,6 +85,11 @@ class TimeWindow(Window):
     def word(self) -> str:
         """The first word of the clause."""
         return "UNBOUNDED" if self.unbounded else "WINDOW"
+
+    def _words(self, length: int) -> str:
+        if length == self.length and (self.unbounded or len(self.parts) > 1):
+            return self.extent.lower()
+        return format_duration(length)
 
     @property
     def extent(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import chain
 
 import pyarrow as pa
 
@@ -19,7 +20,7 @@ from sash.panes.readings import Reading
 from sash.plan.nodes import Lookup, Project
 from sash.plan.periodic import Composition, PeriodicAggregate, PeriodicQuery, flatten, leaves
 from sash.sharing.choose import check_synopsis
-from sash.sharing.groups import Need, needs_of
+from sash.sharing.needs import Need, needs_of
 from sash.sql import BoundQuery, Select, SelectStatement, bind, parse, plan_panes
 
 
@@ -65,7 +66,7 @@ class CompiledQuery:
     @cached_property
     def needs(self) -> tuple[tuple[Need, ...], ...]:
         """Of each reading, the aggregates that it is for: what the sharing rules are asked about."""
-        return tuple(needs for finisher in self.finishers for needs in needs_of(self.name, finisher))
+        return tuple(chain.from_iterable(map(needs_of, self.finishers)))
 
     @cached_property
     def estimates_counts(self) -> bool:

@@ -24,11 +24,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sash.panes.joins import JOIN_KINDS, Band, WindowPair, join_refusal
+from sash.panes.joins import JOIN_KINDS, Band, WindowPair, join_refusal, pair_refusal
 from sash.panes.joins.pairs import PairReading
 from sash.panes.partials import Partial
-from sash.sharing.descriptions import Decision, Kind, QueryDescription, SynopsisDescription
-from sash.sharing.rules import share_join_synopsis
+from sash.sharing.rules import Decision
 
 # How many deadlines the choice looks ahead.
 _HORIZON = 2_000
@@ -43,7 +42,6 @@ _LOOKUP = 0.2
 _INSERTED = 30.0
 _MERGED = 60.0
 
-_KINDS = {"basic": Kind.BIJ, "interval": Kind.IJ, "running": Kind.RJ, "table": Kind.RJ}
 _WORDS = {"basic": "BIJ", "interval": "IJ", "running": "RJ", "table": "table of running sums"}
 
 
@@ -78,22 +76,10 @@ class JoinPart:
     capacity: int
     pairs: tuple[WindowPair, ...]
 
-    @property
-    def synopsis_kind(self) -> Kind:
-        """The rules' name of the kind; a table of running sums is looked up as an RJ synopsis is."""
-        return _KINDS[self.kind]
-
     def decide(self, windows: WindowPair, results: str) -> Decision:
-        """The decision of SS3 about a join of two windows, in panes, and this synopsis of some results."""
-        data, streams = "RESULTS", ("first", "second")
-        # If the first window is always longer, the synopsis is stored without that difference.
-        longest = self.capacity + max(0, self.band.shift)
-        kept = SynopsisDescription(
-            results, self.synopsis_kind, data, "", streams, 1, longest, differences=(self.band.low, self.band.high)
-        )
-        decision = share_join_synopsis(QueryDescription("", data, "", streams, tuple(windows), 1), [kept])
-        assert decision is not None
-        return decision
+        """SS3: whether this synopsis, of some results, has the join of two windows, in panes."""
+        why = pair_refusal(self.kind, self.band, self.capacity, windows)
+        return Decision("SS3", why is None, why or f"the synopsis {results} ({_WORDS[self.kind]}) has their join")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from sash.panes.joins import Band, WindowPair
 from sash.panes.joins.lookups import REVISED, JoinVectors, RevisedSynopsis, RunningJoin
 from sash.panes.joins.sum_table import RunningTable
 from sash.panes.partials import Combine
-from sash.sharing.rules import Kind, QueryDescription, SynopsisDescription, may_share_state
+from sash.plan.predicates import EVERYTHING
+from tests.sharing.golden_descriptions import GoldenQuery, GoldenSynopsis, state
 
 EXAMPLES = {
     example["id"].removeprefix("synopses.join."): example
@@ -205,9 +206,9 @@ def generalized_bij_limit() -> None:
 def ss3_ranges() -> None:
     """Of a generalized synopsis with g; one in two dimensions answers all windows that it keeps."""
     given, want = inputs("ss3_ranges"), expected("ss3_ranges")
-    synopsis = SynopsisDescription("J", Kind.BIJ, "COUNT", "length", ("S", "R"), 1, given["b"], given["g"])
-    asked = [QueryDescription("Q", "COUNT", "length", ("S", "R"), tuple(n), 1) for n in given["queries_n1_n2"]]
-    assert [may_share_state(query, [synopsis]).allowed for query in asked] == want["answerable"]
+    asked = [GoldenQuery("Q", "COUNT", "length", ("S", "R"), tuple(n), 1, EVERYTHING) for n in given["queries_n1_n2"]]
+    decided = [state(query, [GoldenSynopsis(query, "basic", 1, given["b"], given["g"])]) for query in asked]
+    assert [decision is not None and decision.allowed for decision in decided] == want["answerable"]
     band = Band(-1, 1)
     exact = [band.why_not(WindowPair(*n), given["b"]) is None for n in given["queries_n1_n2"]]
     # g is no bound for a synopsis that keeps leads apart in all intervals: (5, 6) is answered too.

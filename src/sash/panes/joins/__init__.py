@@ -19,13 +19,22 @@ import pyarrow as pa
 
 from sash.panes.joins.bands import JoinPanes
 from sash.panes.joins.join_synopsis import JoinHistory
-from sash.panes.joins.lookups import JoinLookups, join_refusal
+from sash.panes.joins.lookups import JoinLookups, join_refusal, pair_refusal
 from sash.panes.joins.pairs import Band, JoinRows, WindowPair
 from sash.panes.partials import Partial
 
 JOIN_KINDS = ("basic", "interval", "running", "table")
 
-__all__ = ["JOIN_KINDS", "Band", "JoinHistory", "JoinRows", "WindowPair", "join_refusal", "join_synopsis"]
+__all__ = [
+    "JOIN_KINDS",
+    "Band",
+    "JoinHistory",
+    "JoinRows",
+    "WindowPair",
+    "join_refusal",
+    "join_synopsis",
+    "pair_refusal",
+]
 
 
 def join_synopsis(

@@ -233,6 +233,15 @@ def join_refusal(kind: str, partial: Partial) -> str | None:
     return refusal("running" if kind == "table" else kind, partial)
 
 
+def pair_refusal(kind: str, band: Band, capacity: int, pair: WindowPair) -> str | None:
+    """Why a kind of join synopsis cannot answer a pair of windows, or None if it can."""
+    longest = longest_pair(band)
+    if kind == "table" and (pair.first > longest.first or pair.second > longest.second):
+        kept = f"the synopsis keeps {longest.first} and {longest.second}"
+        return f"a join of windows of {pair.first} and {pair.second} panes: {kept}"
+    return band.why_not(pair, capacity)
+
+
 class JoinLookups(JoinHistory):
     """`kind` is interval (IJ), running (RJ) or table; a table answers every pair that fits into its band."""
 
@@ -265,11 +274,7 @@ class JoinLookups(JoinHistory):
         return first.numbers * len(self._keys)
 
     def why_not(self, pair: WindowPair) -> str | None:
-        longest = longest_pair(self.band)
-        if self.kind == "table" and (pair.first > longest.first or pair.second > longest.second):
-            kept = f"the synopsis keeps {longest.first} and {longest.second}"
-            return f"a join of windows of {pair.first} and {pair.second} panes: {kept}"
-        return super().why_not(pair)
+        return pair_refusal(self.kind, self.band, self.capacity, pair)
 
     # -- filling -------------------------------------------------------------------------------------
 

@@ -121,6 +121,10 @@ class WindowPair(NamedTuple):
     def difference(self) -> int:
         return self.first - self.second
 
+    @property
+    def words(self) -> str:
+        return f"{self.first} and {self.second} panes"
+
 
 @dataclass(frozen=True)
 class Band:

@@ -23,7 +23,7 @@ from sash.panes.readings import TableName
 from sash.plan.rewrites import optimise
 from sash.plan.shared_joins import JoinedAggregate, shared_rows
 from sash.sharing.choose_join import AskedPair, JoinChoice, JoinLoad, JoinPart, choose_join
-from sash.sharing.rules import Decision, TogetherKey, together_key
+from sash.sharing.rules import Computation, Decision, compute_together, scheduling_group
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,10 @@ class JoinTable:
 
 @dataclass(frozen=True)
 class JoinPlace:
-    """Where a query is answered: its windows in panes, its table, and the synopsis in it that SS3 has chosen."""
+    """Where a query is answered: its windows in panes, its table, and the synopsis in it that SS3 has chosen.
+
+    `group` is its scheduling group: of all queries that one scan answers (CS5), or of those with equal windows (CS4).
+    """
 
     pair: WindowPair
     table: TableName
@@ -45,15 +48,8 @@ class JoinPlace:
     part: JoinPart
     decision: Decision
 
-    @property
-    def together(self) -> TogetherKey:
-        """With which queries it is executed: all that one scan answers (CS5), or those with equal windows (CS4)."""
-        return together_key(self.part.synopsis_kind, self.pair)
-
-    @property
-    def group(self) -> str:
-        """The scheduling group."""
-        return " ".join(map(str, (self.table.label, self.number, *self.together.windows)))
+    group: str
+    together: Decision
 
 
 class JoinLayout:
@@ -112,9 +108,13 @@ class JoinLayout:
         if (self._why_not_join(query) or self._why_not_kept(query)) is not None:
             return None
         name, pair = _table_of(query), self._pair(query)
-        decided = [(part, part.decide(pair, _keys(name))) for part in self.tables[name].choice.parts]
-        found = (JoinPlace(pair, name, number, *each) for number, each in enumerate(decided) if each[1].allowed)
-        return next(found, None)
+        for number, part in enumerate(self.tables[name].choice.parts):
+            decision = part.decide(pair, _keys(name))
+            if decision.allowed:
+                group = scheduling_group(f"{name.label} {number}", part.kind, pair)
+                computation = Computation("", group, f"the results {_keys(name)}", part.kind, pair)
+                return JoinPlace(pair, name, number, part, decision, group, compute_together(computation, ()))
+        return None
 
     def why_not(self, query: JoinedAggregate) -> str | None:
         """The parts of a query that the group does not keep; None if the group answers the query."""

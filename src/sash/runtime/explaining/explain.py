@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cached_property
 
 from sash.catalog import CLUSTER, Catalog, Stream
@@ -28,8 +29,7 @@ from sash.runtime.stored.stored_indexes import COLLECTED
 from sash.schedule import cost_per_time, joint_cost, separate_cost
 from sash.sharing.choose import CLUSTER as CLUSTER_PANES
 from sash.sharing.choose import SynopsisChoice, lookup_cost
-from sash.sharing.descriptions import SCANNED
-from sash.sharing.groups import synopsis_kind
+from sash.sharing.rules import SCANNED
 from sash.sql import Select, complete
 
 _SYNOPSES = {
@@ -82,6 +82,9 @@ def tried(
     if query.slide is None:
         trial.synchronise(wanted)
     else:
+        if not query.serial and all(each is not query for each in registered):
+            # It would come after all others: of identical queries as fast as each other, the first one leads.
+            query = replace(query, serial=1 + max((each.serial for each in registered), default=0))
         trial.synchronise([*wanted, query])
         schedule_all(trial)
     return trial
@@ -262,17 +265,17 @@ def _list_lines(shown: _ExplainedTable, bound: BoundReading, sub_window: int, ru
 def _partial_lines(shown: _ExplainedTable, bound: BoundReading) -> list[str]:
     """The partials that a reading needs of every pane: shared with others, its own, or combined from others'."""
     partials, sharing = bound.reading.partials, bound.sharing
-    if bound.covered is not None:
+    if bound.covered is not None and sharing.cover is not None:
         parts = " + ".join(f"({each})" for each in bound.covered.added)
         less = "".join(f" - ({each})" for each in bound.covered.subtracted)
         kinds = ", ".join(map(_partial_text, partials))
-        return [f"  {kinds}: not stored, combined as {parts}{less} (SS4): {sharing.reason}"]
+        return [f"  {kinds}: not stored, combined as {parts}{less} ({sharing.cover.rule}): {sharing.cover.reason}"]
     lines = []
     for partial in partials:
         sharers = list(dict.fromkeys(name for name, other in shown.others if partial in other.reading.partials))
         lines.append(f"  {_partial_text(partial)}: {f'shared with {_names(sharers)}' if sharers else 'new'}")
-    if sharing.possible:
-        lines.append(f"  stored, although its terms are stored (SS4): {sharing.reason}")
+    if sharing.cover is not None:
+        lines.append(f"  stored, although its terms are stored ({sharing.cover.rule}): {sharing.cover.reason}")
     return lines
 
 
@@ -297,7 +300,7 @@ def _synopsis_section(shown: _ExplainedTable) -> Section:
     merged += sorted(window.extent for window in shown.group.members.landmarks)
     history = f", older ones merged for {_names(merged)}" if merged else ""
     lines = [f"  because {choice.reason}"] if choice.reason else []
-    scanned = synopsis_kind(choice.kind) in SCANNED
+    scanned = choice.kind in SCANNED
     together = "in one scan" if scanned else "looked up together where windows are equal"
     if (lengths := len(shown.own[0].reading.window.parts)) > 1:
         how = "in one scan as far as the longest" if scanned else "looked up one by one"
@@ -330,13 +333,11 @@ def _partial_text(partial: Partial) -> str:
 def _rule_lines(active: ActiveQuery, home: PaneGroup) -> list[str]:
     """What the sharing rules decided: about state, computation and output."""
     lines = [
-        f"  state of {text}: {decision}" for bound in active.readings for text, decision in bound.sharing.decisions
+        f"  state of {need.text}: {decision}" for bound in active.readings for need, decision in bound.sharing.decisions
     ]
-    names = [name for name, _ in home.members.readers]
-    elders = list(home.members.readers.values())[: names.index(active.name)]
-    bounded = [bound.reading.window for bound in elders if not bound.reading.window.unbounded]
-    kept, needed = (max((w.reach for w in windows), default=0) for windows in (bounded, active.compiled.windows))
-    if 0 < kept < needed and not any(window.unbounded for window in active.compiled.windows):
+    own = [bound for bound in active.readings if bound.group.name is home.name]
+    kept, needed = min(bound.kept for bound in own), max(bound.reading.window.reach for bound in own)
+    if 0 < kept < needed and not any(bound.reading.window.unbounded for bound in own):
         lines.append(f"  panes are kept longer for it: {_extent(home, needed)} instead of {_extent(home, kept)}")
     if (together := home.schedule.together(active)) is not None:
         lines.append(f"  computed together: {together}")

@@ -209,13 +209,11 @@ def _from_synopses(decision: PlanDecision, layout: JoinLayout) -> Iterator[Secti
     table, (first, second) = layout.tables[place.table], layout.cut.windows
     panes = f"panes of {format_duration(layout.cut.length)}"
     groups = f", by {', '.join(table.keys)}" if table.keys else ""
-    rule, apart = place.together
-    together = "looked up once for equal windows" if apart else "one scan answers all windows that are due"
     yield Section(
         f"Answered from a join synopsis over {place.pair.first} and {place.pair.second} {panes}{groups}",
         lines=[
             f"  {table.choice.reason}",
-            f"  {place.decision.reason} ({place.decision.rule}); {together} ({rule})",
+            "  " + "; ".join(f"{each.reason} ({each.rule})" for each in (place.decision, place.together)),
         ],
     )
     windows = f"windows of {format_duration(first)} and {format_duration(second)}"

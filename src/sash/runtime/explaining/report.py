@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sash.catalog import Catalog, RegisteredQuery
 from sash.core.errors import CatalogError, nearest
 from sash.core.time import SECOND, format_duration, to_datetime
-from sash.core.window import TimeWindow, Window
+from sash.core.window import Window
 from sash.isolation import Isolation
 from sash.panes.partials import Partial
 from sash.runtime.answers.registered_query import AnswerMemory, Query
@@ -328,7 +328,7 @@ def _scheduled(stream: str, group: PaneGroup, active: ActiveQuery) -> dict[str, 
     return {
         "lateness": active.lateness,
         "stream": stream,
-        "windows": [_length(window, extent) for window in compiled.windows],
+        "windows": [window.words for window in compiled.windows],
         "slide": None if compiled.slide is None else extent(compiled.slide),
         "exactly": compiled.exactly,
         "pane_table": group.label,
@@ -355,17 +355,6 @@ def _query_statistics(query: Query, scheduled: dict[str, Any]) -> dict[str, Any]
 
 def _extent(group: PaneGroup) -> Callable[[int], str]:
     return str if group.by_rows else format_duration
-
-
-def _length(window: Window, extent: Callable[[int], str]) -> str:
-    """
-    >>> _length(Window(600, lag=60), lambda length: f"{length} rows")
-    '600 rows, 60 rows ago'
-    """
-    length = extent(window.length)
-    if isinstance(window, TimeWindow) and (window.unbounded or len(window.parts) > 1):
-        length = window.extent.lower()
-    return f"{length}, {extent(window.lag)} ago" if window.lag else length
 
 
 def _windows_per_tuple(active: ActiveQuery) -> int:

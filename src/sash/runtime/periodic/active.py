@@ -21,7 +21,8 @@ from sash.panes.pane_store import AnswerPart, PaneStore
 from sash.panes.partials import Partial
 from sash.panes.readings import Reading, TableName
 from sash.runtime.compiler import CompiledQuery
-from sash.sharing.groups import UNSHARED, Need, PaneTable, StateSharing, StoredPartials, pane_table
+from sash.sharing.groups import UNSHARED, PaneTable, StateSharing, StoredPartials, pane_table
+from sash.sharing.needs import Need
 from sash.sharing.rules import Decision
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class BoundReading:
     It is the query's reading of this number. From `valid_from` on all tuples that the reading needs are in panes that
     it can use. `covered`: its partials are combined from those of other predicates (SS4).
 
-    `sharing` is what the rules decided about the reading's aggregates when the reading came.
+    `sharing` is what the rules decided about the reading's aggregates when the reading came, and `kept` how far back
+    the group kept panes before.
     """
 
     query: CompiledQuery
@@ -44,6 +46,7 @@ class BoundReading:
     reading: Reading = field(init=False)
     valid_from: int | None = None
     sharing: StateSharing = UNSHARED
+    kept: int = 0
     covered: CoveredPredicate | None = field(init=False, default=None)
     # The reading of stored partials: its own, or those that cover them.
     stored: Reading = field(init=False)
@@ -52,15 +55,16 @@ class BoundReading:
         reading = self.query.readings[self.number]
         # A group of short lists is another table than the reading's own.
         self.reading = reading if reading.table is self.group.name else replace(reading, table=self.group.name)
-        self.share(self.sharing)
+        self.stored = self.reading
 
     @property
     def synopsis(self) -> str | None:
         """The kind that the user has set."""
         return self.query.synopsis
 
+    @property
     def needs(self) -> tuple[Need, ...]:
-        """The reading's aggregates, in the words of the rules."""
+        """The reading's aggregates."""
         return self.query.needs[self.number]
 
     def share(self, sharing: StateSharing) -> None:
@@ -71,8 +75,9 @@ class BoundReading:
     def become_covered(self, covered: CoveredPredicate | None, why: str) -> None:
         """Use a cover, or none, whatever was decided before."""
         if covered != self.covered:
-            decisions = tuple((text, Decision("SS4", covered is not None, why)) for text, _ in self.sharing.decisions)
-            self.share(StateSharing(covered, why, covered is not None, lambda: decisions))
+            decision = Decision("SS4", covered is not None, why)
+            cover = None if covered is None else decision
+            self.share(StateSharing(tuple((need, decision) for need in self.needs), True, cover, covered))
 
     def is_cut(self, now: int) -> bool:
         """Whether an edge of its windows lies inside a stored pane: such windows cannot be answered."""

@@ -18,7 +18,8 @@ from sash.panes.readings import Reading, TableName
 from sash.runtime.periodic.active import ActiveQuery, BoundReading
 from sash.runtime.periodic.group_filters import Filters
 from sash.sharing.choose import CLUSTER, Load, SynopsisChoice, access_cost, choose
-from sash.sharing.groups import families, same_data, similar
+from sash.sharing.groups import families, same_data
+from sash.sharing.rules import scheduling_group
 
 
 def synopsis_for(name: TableName) -> BasicIntervalSynopsis:
@@ -138,8 +139,8 @@ class Choices:
             why = self.choice.reason if kind == self.choice.kind else other
             why = "" if self._name.lists is not None else why
             data = same_data(self._name.label, reading, self._families)
-            access = access_cost((reading,), kind, self.load)
-            found = ReadingPlace(data, kind, similar(data, reading, kind), access, why)
+            group, access = scheduling_group(data, kind, reading.spans[:1]), access_cost((reading,), kind, self.load)
+            found = ReadingPlace(data, kind, group, access, why)
             self._places[reading.partials, reading.spans] = found
         return found
 

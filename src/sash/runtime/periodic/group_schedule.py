@@ -25,9 +25,9 @@ from sash.runtime.periodic.joint_queries import JointQueries
 from sash.schedule import LocalScheduler, Policy, PredictedQuery, ScheduledTask, Task, TaskKey, predicted_cost
 from sash.schedule.policies import Conservative
 from sash.sharing.choose import CLUSTER, Prices
-from sash.sharing.rules import Decision, shares_output
+from sash.sharing.rules import Computation, Decision, QueryOutput, compute_together, shares_output
 
-# The rules get at most this many of the queries that a query is executed with: EXPLAIN names no more.
+# The rules look at no more of the queries that a query is executed with: EXPLAIN names no more.
 _DESCRIBED = 6
 
 
@@ -72,10 +72,11 @@ class Outputs:
 
     def decision(self, active: ActiveQuery) -> Decision | None:
         """What CS8 says about a query and the fastest of the others that ask the same; None: equal speed."""
-        other = self._by_name[active.name].fastest_but(active)
+        same = self._by_name[active.name]
+        other = same.fastest_but(active)
         if other is None or (self.leader(active) is active and other.compiled.slide == active.compiled.slide):
             return None
-        return shares_output(*(each.compiled.needs[0][0].query for each in (other, active)))
+        return shares_output(*(same.output(each) for each in (other, active)))
 
     def followers(self, leader: ActiveQuery) -> list[ActiveQuery]:
         """The queries that read a leader's output."""
@@ -106,6 +107,11 @@ class _Identical:
         del self._by_speed[bisect_left(self._by_speed, _speed(active))]
         if self.queries:
             self._lead()
+
+    def output(self, active: ActiveQuery) -> QueryOutput:
+        slide = active.compiled.slide
+        assert slide is not None
+        return QueryOutput(active.name, self.identity, slide, active.home.name.by_rows)
 
     def _lead(self) -> None:
         self.leader = self.queries[self._by_speed[0][2]]
@@ -142,35 +148,27 @@ def _without_slide(node: Node) -> Node:
 
 
 class SchedulePlace(NamedTuple):
-    """Where a query is scheduled: the queries that share computation with it (rules CS1 to CS7), and its cost.
+    """Where a query is scheduled: with the queries that share its computation (rules CS1 to CS7), and at what cost."""
 
-    The query reads some `data` from a synopsis of a `kind`.
-    """
-
-    group: str
+    computation: Computation
     access: float
     post: float
-    data: str
-    kind: str
 
 
 Place = Callable[[ActiveQuery], SchedulePlace]
-DecideTogether = Callable[[ActiveQuery, SchedulePlace, Iterable[ActiveQuery]], Decision]
+
+
+class _Meeting(NamedTuple):
+    """What was decided about a query and the mates that it met when it was placed."""
+
+    mates: list[Computation]
+    decision: Decision
 
 
 class Schedule:
-    """`place` gives a query's place for the current synopses of its group; multiples count from `offset`.
+    """`place` gives a query's place for the current synopses of its group; multiples count from `offset`."""
 
-    `together` gives the rules' decision about executing a query with some others.
-    """
-
-    def __init__(
-        self,
-        policy: Policy,
-        offset: int,
-        place: Place,
-        together: DecideTogether,
-    ) -> None:
+    def __init__(self, policy: Policy, offset: int, place: Place) -> None:
         self._policy = policy
         # Without sharing, identical queries do not share output either.
         self.shares = policy.joint_until(0, 0) is not None
@@ -179,13 +177,12 @@ class Schedule:
         self.local = LocalScheduler(policy)
         self._offset = offset
         self._place = place
-        self._together = together
         self._outputs = Outputs()
         self._mortal: dict[str, ActiveQuery] = {}
         self._places: dict[str, SchedulePlace] = {}
-        # The scheduled queries, by the data that they read; the mates that each was put together with, or apart from.
+        # The scheduled queries, by the data that they read; and which were put together with others, or apart.
         self._by_data: dict[str, dict[str, None]] = {}
-        self._mates: dict[str, list[str]] = {}
+        self._meetings: dict[str, _Meeting] = {}
         self.prices = Prices()
         self.queries: dict[str, ActiveQuery] = {}
         # The weight of all queries; None when a query has come or gone.
@@ -194,9 +191,9 @@ class Schedule:
         # The queries of tasks that were executed, until queries come or go.
         self._joint: dict[TaskKey, JointQueries] = {}
 
-    def trial(self, place: Place, together: DecideTogether) -> Schedule:
+    def trial(self, place: Place) -> Schedule:
         """A copy with the same queries, by the policy even while this schedule is plain."""
-        other = Schedule(self._policy, self._offset, place, together)
+        other = Schedule(self._policy, self._offset, place)
         other.prices = self.prices
         if self.is_plain:
             for active in self.queries.values():
@@ -204,7 +201,7 @@ class Schedule:
             return other
         other.local = LocalScheduler.restore(self.local.snapshot(), self._policy)
         other.queries, other.leaders, other._mortal = dict(self.queries), set(self.leaders), dict(self._mortal)
-        other._places, other._mates = dict(self._places), dict(self._mates)
+        other._places, other._meetings = dict(self._places), dict(self._meetings)
         other._by_data = {data: dict(names) for data, names in self._by_data.items()}
         other._outputs = self._outputs.trial()
         return other
@@ -276,7 +273,7 @@ class Schedule:
         access, post = self._priced(place)
         self.local.add(
             active.name,
-            place.group,
+            place.computation.group,
             compiled.slide,
             now=now,
             offset=self._offset,
@@ -289,26 +286,38 @@ class Schedule:
         self.leaders.add(active.name)
 
     def _put(self, active: ActiveQuery, place: SchedulePlace) -> None:
-        """Put a query at a place: with the queries of its group, if there are some, as the rules say."""
-        others = list(islice(self.local.queries_of(place.group), _DESCRIBED))
-        self._mates[active.name] = others or list(islice(self._by_data.get(place.data, ()), 1))
-        self._places[active.name] = place
-        self._by_data.setdefault(place.data, {})[active.name] = None
+        """Put a query at a place: with the queries of its group, or apart from one that reads the same data."""
+        self._places[active.name], mine = place, place.computation
+        same = self._by_data.setdefault(mine.data, {})
+        places, others = self._places, islice(self.local.queries_of(mine.group), _DESCRIBED)
+        mates = [places[name].computation for name in others if name in places and name != mine.query]
+        if not mates and same:
+            mates = [places[name].computation for name in islice(same, 1)]
+        if mates:
+            self._meetings[active.name] = _Meeting(mates, compute_together(mine, mates))
+        same[active.name] = None
 
     def together(self, active: ActiveQuery) -> Decision | None:
-        """The rules' decision about a query and its mates: put together, or apart; None: it has no mates."""
-        names = [name for name in self._mates.get(active.name, ()) if name in self.queries and name != active.name]
-        mates = [self.queries[name] for name in names]
-        return self._together(active, self._places[active.name], mates) if mates else None
+        """The decision about a query and its mates, anew if mates have left or moved; None: it has no mates."""
+        meeting = self._meetings.get(active.name)
+        if meeting is None:
+            return None
+        mine, names = self._places[active.name].computation, [mate.query for mate in meeting.mates]
+        now = [self._places[name].computation for name in names if name in self._places]
+        left = [mate for mate in now if mate.data == mine.data]
+        if left != meeting.mates:
+            meeting = self._meetings[active.name] = _Meeting(left, compute_together(mine, left))
+        return meeting.decision if left else None
 
     def _take_away(self, name: str) -> None:
-        data = self._places.pop(name).data
-        del self._mates[name], self._by_data[data][name]
+        data = self._places.pop(name).computation.data
+        self._meetings.pop(name, None)
+        del self._by_data[data][name]
         if not self._by_data[data]:
             del self._by_data[data]
 
     def _priority(self, leader: ActiveQuery) -> int:
-        return max(each.compiled.priority for each in (leader, *self.followers(leader)))
+        return max([leader.compiled.priority, *(each.compiled.priority for each in self.followers(leader))])
 
     def _raise_priority(self, leader: ActiveQuery, now: int) -> None:
         if self.local.task_of(leader.name).priority < self._priority(leader):
@@ -346,7 +355,7 @@ class Schedule:
     def _job(self, active: ActiveQuery) -> PredictedQuery:
         place, compiled = self._place(active), active.compiled
         assert compiled.slide is not None
-        return PredictedQuery(place.group, compiled.slide, compiled.exactly, *self._priced(place))
+        return PredictedQuery(place.computation.group, compiled.slide, compiled.exactly, *self._priced(place))
 
     def _leading(self, shares: bool) -> list[ActiveQuery]:
         """The queries that would be scheduled with or without shared output, whatever is shared now."""
@@ -360,15 +369,20 @@ class Schedule:
 
     def reconsider(self, now: int) -> None:
         """The synopses, or their load, have changed: renew the groups and costs."""
+        moved = list[str]()
         for name in sorted(self.leaders):
             before, place = self._places[name], self._place(self.queries[name])
-            if before.group == place.group:
+            if before.computation.group == place.computation.group:
                 self._places[name] = place
                 continue
             self._take_away(name)
-            self._put(self.queries[name], place)
             self._forget_task_of(self.queries[name])
-            self.local.regroup(name, place.group, now)
+            self.local.regroup(name, place.computation.group, now)
+            self._places[name] = place
+            moved.append(name)
+        # Every query is where it belongs: now it meets its mates.
+        for name in moved:
+            self._put(self.queries[name], self._places[name])
         self.local.reprice({name: self._priced(place) for name, place in self._places.items()}, now)
 
     @property
@@ -411,9 +425,9 @@ class Schedule:
         for name in sorted(self.leaders, key=lambda name: self.queries[name].compiled.serial):
             place = self._place(self.queries[name])
             self._put(self.queries[name], place)
-            if self.local.task_of(name).group != place.group:
+            if self.local.task_of(name).group != place.computation.group:
                 # An older version has put the query into another group.
-                self.local.regroup(name, place.group, now)
+                self.local.regroup(name, place.computation.group, now)
         self._let_leaders_lead(now)
 
     def use(self, policy: Policy, now: int) -> None:

@@ -31,6 +31,7 @@ from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReadi
 from sash.runtime.periodic.executor import Execution
 from sash.runtime.periodic.joint_queries import JointQueries
 from sash.runtime.periodic.stream_runtime import StreamRuntime, newest_common
+from sash.sharing.rules import WindowLack, window_lack
 
 
 @dataclass(frozen=True)
@@ -175,10 +176,11 @@ def _beyond(bound: BoundReading, stream: str, as_of: int | None) -> str | None:
         return None if is_kept else f"{where} does not keep all of {window}; {register} such a window first"
     if window.unbounded and not group.members.keeps_history:
         return f"{where} forgets what its windows have passed; {register} an [UNBOUNDED ..] window first"
-    if not window.unbounded and window.reach > group.members.reach:
+    lack = None if window.unbounded else window_lack(window, group.members.reach, group.clock.length)
+    if lack is WindowLack.LONGER:
         kept, asked = (_extent(bound, length) for length in (group.members.reach, window.reach))
         return f"{where} keeps {kept}, the question looks back {asked}; {register} such a window first"
-    if bound.is_cut(as_of) if as_of is not None else window.resolution % group.clock.length:
+    if bound.is_cut(as_of) if as_of is not None else lack is WindowLack.UNEVEN:
         pane = _extent(bound, group.clock.length)
         return f"{window} does not fit the stored panes of {pane}; take multiples of {pane}"
     return None

@@ -36,8 +36,8 @@ from sash.runtime.settings import Settings
 from sash.runtime.statistics import GroupStatistics, Timeline
 from sash.schedule import ScheduledTask
 from sash.sharing.choose import CLUSTER, Prices, post_cost
-from sash.sharing.groups import PaneTable, compute_together, pane_table, share_state
-from sash.sharing.rules import Decision
+from sash.sharing.groups import PaneTable, StateSharing, pane_table, share_state
+from sash.sharing.rules import SCANNED, Computation
 
 if TYPE_CHECKING:
     from sash.runtime.periodic.flight import Flight
@@ -53,7 +53,7 @@ class PaneGroup:
         self.panes: PaneStore = synopsis_for(name)
         # A stream that sheds load scales only the partials that come to this process.
         self._can_move = bool(name.keys) and not name.by_rows and stream.shed is None
-        self.schedule = Schedule(settings.make_policy(), self.clock.offset, self._place, self._together)
+        self.schedule = Schedule(settings.make_policy(), self.clock.offset, self._place)
         self.members = Membership(name)
         # The queries that are scheduled here, including those that wait for the data to begin.
         self.queries: dict[str, ActiveQuery] = {}
@@ -88,7 +88,7 @@ class PaneGroup:
         other.clock.coarse, other.links, other.flights, other._is_trial = [], [], [], True
         other.members, other.queries = self.members.trial(), dict(self.queries)
         other.choices = self.choices.trial()
-        other.schedule = self.schedule.trial(other._place, other._together)
+        other.schedule = self.schedule.trial(other._place)
         return other
 
     # -- which queries ---------------------------------------------------------------------------------
@@ -175,22 +175,23 @@ class PaneGroup:
     def add_reader(self, name: str, number: int, bound: BoundReading) -> None:
         if bound.reading.window.unbounded and not self.members.keeps_history:
             self.history_from = self.clock.gone_until
-        load, mode = self.choices.load, self.settings.share_predicates
-        if load.pane != self.clock.length:
-            load = replace(load, pane=self.clock.length)
-        bound.share(share_state(bound.reading, bound.needs, self.members.partials, load, mode))
+        bound.share(self._shared(bound, self.settings.share_predicates))
+        bound.kept = self.members.reach
         self.members.add(name, number, bound)
         self.panes.reach = self.members.reach
+
+    def _shared(self, bound: BoundReading, mode: str) -> StateSharing:
+        """What the rules decide about a reading that comes now."""
+        load = self.choices.load
+        if load.pane != self.clock.length:
+            load = replace(load, pane=self.clock.length)
+        return share_state(bound.reading, bound.query.needs[bound.number], self.members.partials, load, mode)
 
     def offer(self, query: CompiledQuery, number: int) -> BoundReading | None:
         """A query's reading bound to stored partials, its own or combined ones; None if something is missing."""
         bound = BoundReading(query, number, self)
-        if any(partial not in self.members.partials for partial in bound.reading.partials):
-            load, mode = self.choices.load, self.settings.share_in_questions
-            bound.share(share_state(bound.reading, bound.needs, self.members.partials, load, mode))
-            if bound.covered is None:
-                return None
-        return bound
+        bound.share(self._shared(bound, self.settings.share_in_questions))
+        return bound if bound.sharing.is_whole else None
 
     def store_what_is_read(self) -> None:
         """After a restart, give the readings the covers that they had before."""
@@ -284,11 +285,22 @@ class PaneGroup:
         return self.schedule.remove(name, None if self.clock.origin is None else self.clock.position)
 
     def _place(self, active: ActiveQuery) -> SchedulePlace:
-        """The queries that share computation with a query, and its cost, by the current synopses."""
-        place = self.choices.place(self._bound(active).stored, self.panes)
+        """What a query is computed from, and its cost, by the current synopses."""
+        bound = self._bound(active)
+        place = self.choices.place(bound.stored, self.panes)
         access = sum([self._access(bound) for bound in active.readings])
         post = post_cost(active.compiled.leaves, self.choices.load)
-        return SchedulePlace(place.group, access, post, place.data, place.kind)
+        computation = Computation(
+            active.name,
+            place.group,
+            place.data,
+            place.kind,
+            bound.reading.spans[0],
+            bound.stored.partials,
+            combined=bound.covered is not None,
+            divides=place.kind not in SCANNED and any(need.is_average for need in bound.needs),
+        )
+        return SchedulePlace(computation, access, post)
 
     def _bound(self, active: ActiveQuery) -> BoundReading:
         """A query's first reading of this group, or, in a trial, of the group that is tried."""
@@ -297,11 +309,6 @@ class PaneGroup:
     def _access(self, bound: BoundReading) -> float:
         group = self if bound.group.name is self.name else bound.group
         return group.choices.place(bound.stored, group.panes).access
-
-    def _together(self, active: ActiveQuery, place: SchedulePlace, mates: Iterable[ActiveQuery]) -> Decision:
-        """The rules' decision about executing a query with some others that read the same data."""
-        mine, others = self._bound(active), [self._bound(mate).needs() for mate in mates]
-        return compute_together(place.data, place.kind, mine.needs(), mine.covered, others)
 
     def reprice(self, prices: Prices) -> None:
         """Plan anew with other prices."""
