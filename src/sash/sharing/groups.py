@@ -325,10 +325,10 @@ def _usable(reading: Reading, stored: StoredPartials) -> list[RowExpression]:
     An added predicate has a wanted term. A predicate that is taken back has only terms that were added before.
     """
     predicate = reading.partials[0].predicate
-    if any(partial.predicate != predicate for partial in reading.partials):
-        return []  # A FILTER: no cover fits several conditions.
     if predicate is None or predicate.terms is None or all(partial in stored for partial in reading.partials):
         return []
+    if any(partial.predicate != predicate for partial in reading.partials):
+        return []  # A FILTER: no cover fits several conditions.
     # Short lists of conditions have not all items in common: they cannot be combined.
     if reading.table.lists is not None or not all(map(can_be_covered, reading.partials)):
         return []
