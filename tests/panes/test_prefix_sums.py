@@ -36,6 +36,8 @@ def asked(length: int, lag: int = 0, keys: tuple[RowExpression, ...] = (GROUP,))
 
 
 WINDOWS = [asked(1), asked(2), asked(5), asked(9), asked(3, lag=2)]
+# Those that read the same partials up to the same pane are taken together; these are apart.
+WINDOWS += [query((GROUP,), [("count", None)], TimeWindow(length, lag=lag)) for length, lag in ((2, 0), (4, 0), (5, 2))]
 PARTIALS = Finisher(WINDOWS[0]).partials
 
 

@@ -45,7 +45,7 @@ def test_queries_that_come_and_go_leave_nothing() -> None:
         conditions = count()
         churn(60)
         before = alive()
-        churn(300)
+        churn(1_000)
         more = alive() - before
         # What is remembered of windows is bounded by their number, not by how often queries came.
         assert all(count <= 20 for count in more.values()), more

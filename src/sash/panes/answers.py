@@ -114,6 +114,11 @@ class Finisher:
         return self.is_simple and self._plain is not None and is_whole
 
     @cached_property
+    def width(self) -> int:
+        """The number of columns of its answers."""
+        return len(self.query.outputs)
+
+    @cached_property
     def _plain(self) -> list[str] | None:
         """The SELECT list's field names if it has only fields: this common case needs no evaluator."""
         fields = [output.expression for output in self.query.outputs]
@@ -212,24 +217,29 @@ def _edges(window: Window, fields: dict[str, pa.Array], rows: int, now: Micros) 
 class PendingTable:
     """The table of a plain answer, which is made when somebody looks at it. Answers over one window share it."""
 
+    __slots__ = ("_columns", "_finisher", "_now", "_table", "size")
+
     def __init__(self, finisher: Finisher, columns: Columns, now: Micros) -> None:
-        self._finisher, self._now = finisher, now
+        self._finisher = finisher
+        self._now = now
         # The columns until somebody looks, then the table.
-        self._content: Columns | pa.Table = columns
+        self._columns: Columns | None = columns
+        self._table: pa.Table | None = None
         # How many values it has at most.
-        self.size = columns.most * len(finisher.query.outputs)
+        self.size = columns.most * finisher.width
 
     @property
     def num_rows(self) -> int:
-        content = self._content
-        return content.count if isinstance(content, Columns) else int(content.num_rows)
+        columns = self._columns
+        return columns.count if columns is not None else int(self.table.num_rows)
 
     @property
     def table(self) -> pa.Table:
-        content = self._content
-        if isinstance(content, Columns):
-            content = self._content = self._finisher.finish([content], self._now)
-        return content
+        columns = self._columns
+        if columns is not None:
+            # Somebody else may look at the same time: the table is there before the columns are not.
+            self._table, self._columns = self._finisher.finish([columns], self._now), None
+        return self._table
 
 
 def _all_of(conditions: tuple[Expression, ...]) -> Expression | None:

@@ -347,31 +347,28 @@ class BasicIntervalSynopsis(PaneStore):
             sums.clear()
             return {}
         came_later = {partial: start for partial, start in self.since.items() if start is not None}
-        chosen: list[tuple[int, PlainReader]] = []
-        needs: dict[tuple[Partial, ...], None] = {}
+        # Those that read the same partials up to the same pane.
+        together: dict[tuple[int, tuple[Partial, ...]], list[tuple[int, PlainReader, int]]] = {}
         for number, part in enumerate(parts):
-            reader = part.subtracting
-            if reader is None:
+            if (reader := part.subtracting) is None:
                 continue
-            edge, needed = now - reader.reading.window.reach, reader.reading.partials
+            reading = reader.reading
+            window, needed = reading.window, reading.partials
+            edge = now - window.reach
             if not came_later or all(came_later.get(partial, edge) <= edge for partial in needed):
-                chosen.append((number, reader))
-                needs[needed] = None
-        partials = dict.fromkeys(partial for needed in needs for partial in needed)
+                together.setdefault((window.lag, needed), []).append((number, reader, edge))
+        partials = dict.fromkeys(partial for _, needed in together for partial in needed)
         before, keys = sums.catch_up(ring, partials, groups), self._keys.decode_all()
         everybody, found = PredicateGroups(groups if keys else 1, None, keys), dict[int, DifferenceColumns]()
-        ends: dict[int, int] = {}
-        youngest: dict[tuple[int, Partial], YoungestPane] = {}
-        for number, reader in chosen:
-            window, presence = reader.reading.window, reader.presence
-            if window.lag not in ends:
-                ends[window.lag] = ring.position(now - window.lag)
-            newest = ends[window.lag]
-            if (pane := youngest.get((newest, presence))) is None:
-                older, newer = before[max(0, newest - 1)][presence], before[newest][presence]
-                pane = youngest[newest, presence] = YoungestPane(older, newer, everybody)
-            oldest = ring.first_whole(now - window.reach, newest)
-            found[number] = DifferenceColumns(reader, before[oldest], before[newest], pane)
+        for (lag, needed), chosen in together.items():
+            newest = ring.position(now - lag)
+            # The number of rows is the first partial of a reading.
+            youngest = YoungestPane(before[max(0, newest - 1)][needed[0]], before[newest][needed[0]], everybody)
+            oldest = ring.first_wholes([edge for _, _, edge in chosen], newest)
+            cuts = {pane: tuple(map(before[pane].__getitem__, needed)) for pane in {newest, *oldest}}
+            newer = cuts[newest]
+            for (number, reader, _), pane in zip(chosen, oldest, strict=True):
+                found[number] = DifferenceColumns(reader, cuts[pane], newer, youngest)
         return found
 
     def scan(self, needs: dict[Window, list[Partial]], now: Micros) -> Iterator[WindowView]:
@@ -465,7 +462,7 @@ class BasicIntervalSynopsis(PaneStore):
         needs = [needed for _, needed in windows]
         if self._ring.nested:
             return (self._folded(self._runs(start, youngest), need) for start, need in zip(starts, needs, strict=True))
-        firsts = [youngest, *(self._ring.first_whole(start, youngest) for start in starts)]
+        firsts = [youngest, *self._ring.first_wholes(starts, youngest)]
         cuts, codes = self._ring.cuts(firsts), self._ring.codes(firsts[-1], youngest)
         column = functools.partial(self._ring.column, first=firsts[-1], last=youngest)
         return scan(needs, ScanRows(len(self._keys), cuts, codes, column, self.ranked))

@@ -16,7 +16,7 @@ of existing rows (late panes, merged ones, new codes) goes to fresh arrays.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -207,10 +207,18 @@ class PaneRing:
 
     def first_whole(self, edge: Micros, young: int) -> int:
         """The oldest pane before `young` that lies wholly after an edge."""
-        first = min(bisect_right(self._ends, edge), young)
-        while first < young and self._starts[first] < edge:
-            first += 1
+        (first,) = self.first_wholes([edge], young)
         return first
+
+    def first_wholes(self, edges: Sequence[Micros], young: int) -> list[int]:
+        """The same for several edges."""
+        starts, ends, found = self._starts, self._ends, []
+        for edge in edges:
+            first = bisect_right(ends, edge, 0, young)
+            while first < young and starts[first] < edge:
+                first += 1
+            found.append(first)
+        return found
 
     def cuts(self, panes: list[int]) -> NDArray[np.int64]:
         """Where panes begin among the rows of a slice, which starts with the last of these panes."""

@@ -84,63 +84,56 @@ class YoungestPane:
 
     def __init__(self, before: Component, after: Component, everybody: PredicateGroups) -> None:
         """The sums of the numbers of tuples before the pane and after it."""
-        self._before, self._after = before, after
         self.everybody = everybody
-
-    @cached_property
-    def is_full(self) -> bool:
-        """Whether every group has tuples in the pane: then every group is in each of the windows."""
-        return np.count_nonzero(difference(self._before, self._after)) == self.everybody.count
+        # Whether every group has tuples in the pane: then every group is in each of the windows.
+        self.is_full = not everybody.keys or np.count_nonzero(difference(before, after)) == everybody.count
 
 
 class DifferenceColumns(Columns):
     """The columns of one window, which are computed when somebody looks at them.
 
-    `older` and `newer` are the sums before the window's oldest pane and after its youngest one. Of these the columns
-    keep those that the reader needs.
+    `older` and `newer` are the sums before the window's oldest pane and after its youngest one: those of the reader's
+    partials.
     """
 
     is_pending = True
 
-    def __init__(self, reader: PlainReader, older: Sums, newer: Sums, youngest: YoungestPane) -> None:
-        partials = reader.reading.partials
+    def __init__(
+        self, reader: PlainReader, older: tuple[Component, ...], newer: tuple[Component, ...], youngest: YoungestPane
+    ) -> None:
         self._reader = reader
-        self._older = tuple(map(older.__getitem__, partials))
-        self._newer = tuple(map(newer.__getitem__, partials))
-        self._youngest = youngest
-        self._groups: PredicateGroups | None = None
-        self.most = youngest.everybody.count
+        self._older = older
+        self._newer = newer
+        self._everybody = everybody = youngest.everybody
+        self.most = everybody.count
+        # A window without panes has the same sums twice. Without keys, its only group is there all the same.
+        if youngest.is_full and (older[0] is not newer[0] or not everybody.keys):
+            self.count, self._groups = everybody.count, everybody
 
     def _difference(self, number: int) -> Component:
         return difference(self._older[number], self._newer[number])
 
-    def _present(self) -> PredicateGroups:
-        if self._groups is None:
-            everybody = self._youngest.everybody
-            # The number of rows is the first partial of a reading. A window without panes has the same sums twice.
-            is_empty = self._older[0] is self._newer[0]
-            rows = None
-            if self._reader.query.keys and (is_empty or not self._youngest.is_full):
-                rows = self._difference(0)
-            if rows is None or np.count_nonzero(rows) == everybody.count:
-                self._groups = everybody
-            else:
-                places = np.flatnonzero(rows)
-                keys = [column.take(pa.array(places)) for column in everybody.keys]
-                self._groups = PredicateGroups(len(places), places, keys)
-        return self._groups
+    @cached_property
+    def _groups(self) -> PredicateGroups:
+        everybody = self._everybody
+        # The number of rows is the first partial of a reading.
+        rows = self._difference(0)
+        if np.count_nonzero(rows) == everybody.count:
+            return everybody
+        places = np.flatnonzero(rows)
+        return PredicateGroups(len(places), places, [column.take(pa.array(places)) for column in everybody.keys])
 
-    @property
-    def count(self) -> int:
-        return (self._groups or self._present()).count
+    @cached_property
+    def count(self) -> int:  # type: ignore[override]
+        return self._groups.count
 
     @property
     def keys(self) -> dict[str, pa.Array]:
-        return self._reader.key_columns(self._present())
+        return self._reader.key_columns(self._groups)
 
     @property
     def fields(self) -> dict[str, pa.Array]:
-        places = self._present().places
+        places = self._groups.places
         merged: dict[Partial, list[Component] | pa.Array] = {}
         for number, partial in enumerate(self._reader.reading.partials):
             whole = self._difference(number)

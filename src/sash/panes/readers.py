@@ -57,8 +57,11 @@ class Columns:
 
     is_pending = False
 
+    # How many rows there are.
+    count: int
+
     def __init__(self, keys: dict[str, pa.Array], fields: dict[str, pa.Array], count: int) -> None:
-        self._keys, self._fields, self._count, self.most = keys, fields, count, count
+        self._keys, self._fields, self.count, self.most = keys, fields, count, count
 
     @property
     def keys(self) -> dict[str, pa.Array]:
@@ -67,10 +70,6 @@ class Columns:
     @property
     def fields(self) -> dict[str, pa.Array]:
         return self._fields
-
-    @property
-    def count(self) -> int:
-        return self._count
 
 
 class SlicedColumns(Columns):
@@ -84,11 +83,11 @@ class SlicedColumns(Columns):
 
     @property
     def keys(self) -> dict[str, pa.Array]:
-        return {name: column.slice(self._first, self._count) for name, column in self._keys.items()}
+        return {name: column.slice(self._first, self.count) for name, column in self._keys.items()}
 
     @property
     def fields(self) -> dict[str, pa.Array]:
-        return {name: column.slice(self._first, self._count) for name, column in self._fields.items()}
+        return {name: column.slice(self._first, self.count) for name, column in self._fields.items()}
 
 
 class WindowColumns(Columns):
@@ -101,7 +100,7 @@ class WindowColumns(Columns):
         self._groups = groups
         self._lowered = lowered
         self._window = window
-        self._count = self.most = groups.count
+        self.count = self.most = groups.count
 
     @property
     def keys(self) -> dict[str, pa.Array]:
@@ -109,7 +108,7 @@ class WindowColumns(Columns):
 
     @property
     def fields(self) -> dict[str, pa.Array]:
-        slices = (column.slice(self._window * self._count, self._count) for column in self._lowered)
+        slices = (column.slice(self._window * self.count, self.count) for column in self._lowered)
         return dict(zip((call.name for call in self._reader.calls), slices, strict=True))
 
 

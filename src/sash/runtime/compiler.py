@@ -122,14 +122,17 @@ class CompiledQuery:
 
     @cached_property
     def windows(self) -> tuple[Window, ...]:
-        return tuple(dict.fromkeys(leaf.window for leaf in self.leaves))
+        return tuple(dict.fromkeys([leaf.window for leaf in self.leaves]))
 
     @cached_property
     def until(self) -> Micros | None:
         """An answer as of this time or later is its last: all windows end at fixed times. None: some go on."""
-        ends = [window.until if isinstance(window, LandmarkWindow) else None for window in self.windows]
-        fixed = [end for end in ends if end is not None]
-        return max(fixed) if len(fixed) == len(ends) else None
+        found = None
+        for window in self.windows:
+            if not isinstance(window, LandmarkWindow) or window.until is None:
+                return None
+            found = window.until if found is None else max(found, window.until)
+        return found
 
     @property
     def is_mortal(self) -> bool:

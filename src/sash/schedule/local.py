@@ -185,7 +185,7 @@ class LocalScheduler:
     def done(self, execution: ScheduledTask) -> None:
         """The tasks were executed; a task that was removed meanwhile is skipped."""
         self._plan()
-        self._repaid = any(due.task.exactly and not due.on_time for due in execution.tasks)
+        self._repaid = any(due.task.key.exactly and not due.on_time for due in execution.tasks)
         found = [(self._find(due.task.key), due.task.members) for due in execution.tasks]
         executed = [each for each, members in found if each is not None and not each.members.keys().isdisjoint(members)]
         if executed:
@@ -317,4 +317,4 @@ class LocalScheduler:
 
 def _execution(joint: Iterable[SubGroup], as_of: Micros, now: Micros) -> ScheduledTask:
     ordered = sorted(joint, key=SubGroup.urgency)
-    return ScheduledTask(as_of, tuple(Due(subgroup.task(as_of), subgroup.deadline, now) for subgroup in ordered))
+    return ScheduledTask(as_of, tuple([Due(subgroup.task(as_of), subgroup.deadline, now) for subgroup in ordered]))

@@ -123,7 +123,8 @@ class Answer:
     @property
     def num_rows(self) -> int:
         """The number of rows of the table, which need not be made for it."""
-        return int(self.content.num_rows)
+        rows: int = self.content.num_rows
+        return rows
 
     def _repr_html_(self) -> str:
         return answer_html(self.query, self.as_of, self.complete, self.table)

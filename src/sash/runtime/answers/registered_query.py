@@ -91,37 +91,41 @@ class AnswerMemory:
         """Remember answers, those of each query after its earlier ones."""
         holders = self._holders
         with self._lock:
+            used, limit = self._used, self._limit
             for outward, answer in told:
                 outward.answered += 1
                 answers = outward.answers
                 if len(answers) == answers.maxlen:
-                    self._release(answers.popleft())
+                    used -= self._released(answers.popleft())
                 answers.append(answer)
                 content = answer.content
                 key = id(content)
                 if key in holders:
                     holders[key] += 1
-                    self._used += ANSWER_OVERHEAD
+                    used += ANSWER_OVERHEAD
                 else:
                     holders[key] = 1
-                    self._used += ANSWER_OVERHEAD + size_of(content)
-                while self._used > self._limit and len(answers) > 1:
-                    self._release(answers.popleft())
+                    used += ANSWER_OVERHEAD + size_of(content)
+                while used > limit and len(answers) > 1:
+                    used -= self._released(answers.popleft())
                     self.forgotten += 1
+            self._used = used
 
     def forget(self, answers: deque[Answer]) -> None:
         """Stop counting the answers of a dropped query: they belong to the program that holds the query."""
         with self._lock:
-            for answer in answers:
-                self._release(answer)
+            self._used -= sum([self._released(answer) for answer in answers])
 
-    def _release(self, answer: Answer) -> None:
-        key = id(answer.content)
-        self._used -= ANSWER_OVERHEAD
-        self._holders[key] -= 1
-        if not self._holders[key]:
-            del self._holders[key]
-            self._used -= size_of(answer.content)
+    def _released(self, answer: Answer) -> int:
+        """Stop counting an answer: the bytes that it took."""
+        content, holders = answer.content, self._holders
+        key = id(content)
+        left = holders[key] - 1
+        if left:
+            holders[key] = left
+            return ANSWER_OVERHEAD
+        del holders[key]
+        return ANSWER_OVERHEAD + size_of(content)
 
 
 def size_of(table: pa.Table | PendingTable) -> int:

@@ -44,6 +44,8 @@ class Execution:
         # The columns of parts that are finished together, by shape, and how many rows they have.
         self._waiting: dict[Shape, list[tuple[AnswerPart, Columns]]] = {}
         self._waiting_rows = 0
+        # Whether some part has no table.
+        self._lacks_some = False
 
     def freeze(self, build: bool = False, files: Mapping[str, pa.Table] = MappingProxyType({})) -> None:
         """Take the current panes, so that groups may go on meanwhile. Substream filters are not used.
@@ -67,18 +69,21 @@ class Execution:
                 # A group that runs behind has not closed the panes of this time yet.
                 panes.close(self._as_of)
                 left = self._unfiltered(group, wanted) if group.choices.filters else wanted
-            parts = _parts(left)
-            for number, found in panes.read(parts, self._as_of):
-                self._take(parts[number], found)
+            parts, results, as_of = _parts(left), self._results, self._as_of
+            for number, found in panes.read(parts, as_of):
+                part = parts[number]
+                if isinstance(found, Columns) and found.is_pending and part.finisher.is_plain:
+                    results[part.identity] = PendingTable(part.finisher, found, as_of)
+                else:
+                    self._take(part, found)
             self._finish()
 
     def _take(self, part: AnswerPart, found: PartResult | None) -> None:
-        """The result of a part; where the part is a whole answer, its table, now or with others of its shape."""
+        """The result of a part; where the part is a whole answer, its table, with others of its shape."""
         finisher = part.finisher
         if not isinstance(found, Columns) or not finisher.is_simple:
             self._results[part.identity] = found
-        elif found.is_pending and finisher.is_plain:
-            self._results[part.identity] = PendingTable(finisher, found, self._as_of)
+            self._lacks_some = True
         else:
             self._waiting.setdefault(finisher.query.shape, []).append((part, found))
             self._waiting_rows += found.count
@@ -88,8 +93,9 @@ class Execution:
     def _finish(self) -> None:
         """Make the tables of parts that wait, those of one shape together."""
         for waiting in self._waiting.values():
-            identities, read = [part.identity for part, _ in waiting], [(part.finisher, own) for part, own in waiting]
-            self._results |= zip(identities, _finished(read, self._as_of), strict=True)
+            found = _finished([(part.finisher, own) for part, own in waiting], self._as_of)
+            self._results |= zip([part.identity for part, _ in waiting], found, strict=True)
+            self._lacks_some = self._lacks_some or any(isinstance(each, PartFailure) for each in found)
         self._waiting, self._waiting_rows = {}, 0
 
     def _panes(self, group: PaneGroup) -> PaneStore:
@@ -103,7 +109,7 @@ class Execution:
             try:
                 table = group.filtered(active, self._as_of)
             except FAILURES as error:
-                self._results[identity] = PartFailure(str(error))
+                self._results[identity], self._lacks_some = PartFailure(str(error)), True
                 continue
             if table is None:
                 left[identity] = part, active
@@ -113,6 +119,8 @@ class Execution:
 
     def tables(self, joint: JointQueries) -> list[pa.Table | PendingTable | None]:
         """The tables of each kind of answers; None where queries have failed, and where panes gave no result."""
+        if joint.whole is not None and not self._lacks_some:
+            return list(map(self._results.__getitem__, joint.whole))
         found: list[pa.Table | PendingTable | None] = []
         for number, kind in enumerate(joint.kinds):
             table = self._compose(kind) if kind.part is None else self._results[kind.part]
@@ -212,17 +220,15 @@ class JointAnswers:
     def answers(self) -> list[AnswerBatch]:
         """The answers of each item of `joint`."""
         clock, number = self._home.clock, self.as_of if self._home.name.by_rows else None
-        scheduled: dict[int | None, bool] = {}
         found: list[AnswerBatch] = []
         self._execution.read()
         for each, complete in zip(self.joint, self._complete, strict=True):
-            kinds = []
-            for kind, is_complete, table in zip(each.kinds, complete, self._execution.tables(each), strict=True):
-                slide = kind.first.compiled.slide
-                if slide not in scheduled:
-                    scheduled[slide] = clock.is_multiple(slide, self.as_of)
-                pending = isinstance(table, PendingTable)
-                kinds.append((is_complete, scheduled[slide], "content" if pending else "table", table))
+            scheduled = {slide: clock.is_multiple(slide, self.as_of) for slide in each.slides}
+            tables = self._execution.tables(each)
+            kinds = [
+                (is_complete, scheduled[kind.slide], "content" if isinstance(table, PendingTable) else "table", table)
+                for kind, is_complete, table in zip(each.kinds, complete, tables, strict=True)
+            ]
             found.append(AnswerBatch.alike(each.addressees, each.places, kinds, self.moment, number))
         # A query that has failed at an earlier time of the same advance gets no more answers.
         failed = self.outcome.failed

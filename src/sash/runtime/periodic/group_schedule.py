@@ -78,6 +78,10 @@ class Outputs:
             return None
         return shares_output(*(same.output(each) for each in (other, active)))
 
+    def is_alone(self, active: ActiveQuery) -> bool:
+        """Whether no other query asks the same."""
+        return len(self._by_name[active.name].queries) == 1
+
     def followers(self, leader: ActiveQuery) -> list[ActiveQuery]:
         """The queries that read a leader's output."""
         same = self._by_name[leader.name].queries
@@ -133,8 +137,9 @@ def identity_of(query: CompiledQuery) -> Hashable:
     An EXACTLY query is identical to none. Nor is FREQUENT, which cuts its window by its own SLIDE. STORED IN CLUSTER is
     no difference: it says where the panes are that all of them read.
     """
-    cut_by_slide = any(leaf.items is not None and leaf.items.function == "frequent" for leaf in query.leaves)
-    if query.exactly or cut_by_slide:
+    if query.exactly:
+        return query.name
+    if any(leaf.items is not None and leaf.items.function == "frequent" for leaf in query.leaves):
         return query.name
     return None if query.synopsis == CLUSTER else query.synopsis, _without_slide(query.plan)
 
@@ -215,6 +220,9 @@ class Schedule:
     def add(self, active: ActiveQuery, now: int) -> None:
         """Schedule a query, or let it follow a faster identical one."""
         self._know(active)
+        if not self._follows or self._outputs.is_alone(active):
+            self._schedule(active, now, None)
+            return
         output = self.output(active)
         if output is not None and output.allowed:
             self._forget_task_of(self.leader(active))
@@ -317,7 +325,8 @@ class Schedule:
             del self._by_data[data]
 
     def _priority(self, leader: ActiveQuery) -> int:
-        return max([leader.compiled.priority, *(each.compiled.priority for each in self.followers(leader))])
+        followers = self.followers(leader)
+        return max([each.compiled.priority for each in (leader, *followers)]) if followers else leader.compiled.priority
 
     def _raise_priority(self, leader: ActiveQuery, now: int) -> None:
         if self.local.task_of(leader.name).priority < self._priority(leader):
@@ -389,8 +398,8 @@ class Schedule:
     def weight(self) -> float:
         """The weight of a group's share of the time: its queries, each by its priority."""
         if self._weight is None:
-            priorities = (each.compiled.priority for each in self.queries.values())
-            self._weight = float(max(1, sum(1 + max(0, priority) for priority in priorities)))
+            priorities = [each.compiled.priority for each in self.queries.values()]
+            self._weight = float(max(1, sum([1 + max(0, priority) for priority in priorities])))
         return self._weight
 
     def ended(self, clock: int | None) -> list[str]:

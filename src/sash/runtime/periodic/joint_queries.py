@@ -35,6 +35,7 @@ class AnswerKind(NamedTuple):
     first: ActiveQuery
     leader: str
     part: PartIdentity | None
+    slide: int | None
 
 
 class JointQueries:
@@ -54,6 +55,9 @@ class JointQueries:
         self.kinds: list[AnswerKind] = []
         # The number of the kind of each query's answers.
         self.places: list[int] = []
+        # Of each kind the part that is its answer, if each kind has one; the SLIDEs of all queries.
+        self.whole: list[PartIdentity] | None = None
+        self.slides: set[int | None] = set()
         self._leader = leader
         self._exactly = queries[0].compiled.exactly
         self._shortest = min(active.compiled.slide or 0 for active in queries)
@@ -81,7 +85,7 @@ class JointQueries:
             key = (only or name, active.compiled.slide, *[bound.valid_from for bound in active.readings])
             self.places.append(numbers.setdefault(key, len(numbers)))
             if len(self.kinds) < len(numbers):
-                self.kinds.append(AnswerKind(active, name, only))
+                self.kinds.append(AnswerKind(active, name, only, active.compiled.slide))
                 for bound in active.readings:
                     window, group = bound.reading.window, bound.group
                     # The start of a landmark window moves by rules of its own.
@@ -92,6 +96,9 @@ class JointQueries:
                     later = (time for time in (since, bound.valid_from) if time is not None)
                     self._reaches[group] = max(reach, window.reach), max(later, default=None)
         self._narrowest = list(narrowest.values())
+        whole = [kind.part for kind in self.kinds if kind.part is not None]
+        self.whole = whole if len(whole) == len(self.kinds) else None
+        self.slides = {kind.slide for kind in self.kinds}
         firsts = [kind.first.readings for kind in self.kinds]
         if all(len(bound) == 1 and bound[0].has_plain_start for bound in firsts):
             self._edges = [(bound.reading.window.reach, bound.valid_from) for (bound,) in firsts]

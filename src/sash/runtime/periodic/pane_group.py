@@ -262,11 +262,14 @@ class PaneGroup:
 
     def valid_from(self, bound: BoundReading) -> int | None:
         """Since when every tuple of the reading's windows is in panes that its edges do not cut."""
-        window = bound.reading.window
-        starts = [self.panes.since[partial] for partial in bound.stored.partials]
-        history = [self.history_from] if window.unbounded else []
-        starts = [*starts, self.clock.fits_from(window.resolution), *history]
-        return max((start for start in starts if start is not None), default=None)
+        window, since = bound.reading.window, self.panes.since
+        starts = {since[partial] for partial in bound.stored.partials}
+        if self.clock.coarse:
+            starts.add(self.clock.fits_from(window.resolution))
+        if window.unbounded:
+            starts.add(self.history_from)
+        starts.discard(None)
+        return max(starts, default=None)  # type: ignore[type-var]
 
     def enter(self, active: ActiveQuery) -> None:
         """Schedule a query, from the origin of the data on. A paused one is not scheduled, and its LIFETIME goes on."""
@@ -304,6 +307,9 @@ class PaneGroup:
 
     def _bound(self, active: ActiveQuery) -> BoundReading:
         """A query's first reading of this group, or, in a trial, of the group that is tried."""
+        first = active.readings[0]
+        if first.group.name is self.name:
+            return first
         return next(bound for bound in active.readings if bound.group.name is self.name)
 
     def _access(self, bound: BoundReading) -> float:
@@ -475,8 +481,11 @@ class PaneGroup:
 
     def note_execution(self, joint: Sequence[JointQueries]) -> None:
         """Count queries that are executed together."""
-        together, apart = zip(*(each.costs(self.clock.length) for each in joint), strict=True)
-        self.statistics.executed(sum([len(each.queries) for each in joint]), max(together), sum(apart))
+        queries, together, apart = 0, 0, 0
+        for each in joint:
+            longest, alone = each.costs(self.clock.length)
+            queries, together, apart = queries + len(each.queries), max(together, longest), apart + alone
+        self.statistics.executed(queries, together, apart)
 
     def rest(self, execution: ScheduledTask, target: int) -> None:
         """In a gap without tuples, sleep until a window ends, or reaches the next pane with tuples, or unknown ones."""
