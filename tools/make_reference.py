@@ -37,6 +37,7 @@ from tests.sql import (
     test_items,
     test_outputs,
     test_over,
+    test_sessions,
     test_statements,
     test_stored,
     test_sub_queries,
@@ -108,6 +109,7 @@ def expanded(pairs: Iterable[tuple[str, Sequence[str]]], before: str = "") -> li
 COUNT = "SELECT COUNT(*) FROM packets "
 REGISTER = "REGISTER QUERY q AS SELECT COUNT(*) FROM packets [WINDOW 1 min SLIDE 1 min]"
 IN_WHERE = "SELECT src FROM packets [RANGE 5 sec] s WHERE "
+WINDOWS = dict((*test_windows.WINDOWS, *test_windows.SESSIONS))
 SPELT = test_sub_queries.spelt
 CHAPTERS: dict[str, tuple[Chapter, ...]] = {
     "statements": (
@@ -162,9 +164,10 @@ CHAPTERS: dict[str, tuple[Chapter, ...]] = {
             "The window clause",
             "windows",
             as_periodic,
-            [(COUNT + clause, ()) for clause in (*dict(test_windows.WINDOWS), "[PARTITION BY src ROWS 3 SLIDE 1]")],
+            [(COUNT + clause, ()) for clause in (*WINDOWS, "[PARTITION BY src ROWS 3 SLIDE 1]")],
             refused=texts(test_windows.ERRORS, COUNT),
         ),
+        Chapter("Sessions", "session", as_periodic, refused=texts(test_sessions.REFUSED)),
         Chapter(
             "Windows of Spark, Flink and RisingWave",
             "windows-of-spark-flink-and-risingwave",

@@ -97,7 +97,7 @@ def test_a_stream_that_cannot_close_its_panes_fails_alone(session: SparklessSess
     failed: list[tuple[str, SashError]] = []
     watch = IdleWatch([broken, other], clock, lambda name, error: failed.append((name, error)))
     watch.look()
-    broken.runtime.finish = lambda numbered: 1 / 0  # type: ignore[assignment,return-value]
+    broken.runtime.finish = lambda numbered, **_: 1 / 0  # type: ignore[assignment,return-value]
     clock.advance(6)
     watch.look()
     ((name, error),) = failed

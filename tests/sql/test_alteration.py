@@ -91,6 +91,8 @@ def test_parts_of_a_text_are_set(text: str, settings: str, expected: str) -> Non
         ("SELECT 1 FROM s [SINCE midnight SLIDE 1 sec]", "WINDOW 2 min", "has no length", "2 min"),
         ("SELECT 1 FROM s [NOW]", "WINDOW 2 min", "has no length", "2 min"),
         ("SELECT 1 FROM s [WINDOW 1 TO 5 min STEP 1 min SLIDE 1 min]", "WINDOW 2 min", "has no length", "2 min"),
+        ("SELECT 1 FROM s [SESSION GAP 1 min]", "WINDOW 2 min", "has no length", "2 min"),
+        ("SELECT 1 FROM s [SESSION GAP 1 min SLIDE 1 sec]", "SLIDE 2 sec", "sessions could be told twice", "2 sec"),
         ("SELECT 1 FROM s [WINDOW 1 min]", "SLIDE 2 sec", "has no SLIDE that could be set", "2 sec"),
         ("SELECT MAX(v) FROM s", "WINDOW 2 sec", "a window behind a stream's name", "2 sec"),
         ("SELECT COUNT(*) FROM s GROUP BY window(ts, '9 seconds', '3 seconds')", "SLIDE 2 sec",

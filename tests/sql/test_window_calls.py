@@ -107,6 +107,19 @@ SPARK += [
         ),
     ),
 ]
+SPARK += [
+    (
+        "SELECT session_window.end, src, COUNT(*) FROM s GROUP BY session_window(ts, '30 seconds'), src",
+        "SELECT window_end() AS `end`, src, COUNT(*) FROM s [SESSION GAP 30 sec MAX 50 min SLIDE 30 sec] GROUP BY src",
+    ),
+    (
+        "SELECT session_window(ts, '1 min') AS w, w.start, MAX(ts) FROM usual GROUP BY w ORDER BY w",
+        (
+            "SELECT window_bounds() AS w, window_start() AS start, MAX(ts) FROM usual "
+            "[SESSION GAP 1 min MAX 100 min SLIDE 1 min] HAVING COUNT(*) > 0 ORDER BY window_start()"
+        ),
+    ),
+]
 TABLES = [
     (
         (
@@ -199,7 +212,12 @@ ERRORS = [
     ("SELECT «window»(ts, '5 sec'), src FROM s", "stands in GROUP BY"),
     ("SELECT 1 FROM s GROUP BY window(ts, '5 sec'), «window»(ts, '9 sec')", "two windows in one SELECT"),
     ("SELECT COUNT(*) FROM (SELECT * FROM s) GROUP BY «window»(ts, '5 sec')", "inside of a sub-query"),
-    ("SELECT COUNT(*) FROM s GROUP BY «session_window»(ts, '5 minutes')", "session windows"),
+    ("SELECT COUNT(*) FROM s GROUP BY «session_window»(ts, '5 minutes', '1 minute')", "has the arguments (time, gap)"),
+    ("SELECT COUNT(*) FROM s GROUP BY session_window(ts, «'0 seconds'»)", "a GAP must be greater than zero"),
+    ("SELECT COUNT(*) FROM s GROUP BY session_window(«other», '5 minutes')", "are of its TIMESTAMP, 'ts', and not of"),
+    ("SELECT src FROM s GROUP BY session_window(ts, '5 sec'), «window»(ts, '5 sec')", "two windows in one SELECT"),
+    ("SELECT «session_window»(ts, '5 sec'), src FROM s", "SESSION_WINDOW(..) stands in GROUP BY"),
+    ("SELECT COUNT(*) FROM s GROUP BY «session_window»(ts, '1500 ms')", "GAP 1500 ms is not a multiple"),
     ("SELECT «window_time»(window), COUNT(*) FROM s GROUP BY window(ts, '5 sec')", "window_end() is the end"),
     ("SELECT COUNT(*) FROM s GROUP BY «HOP»(ts, INTERVAL 5 SECONDS)", "HOP in GROUP BY is refused: write FROM"),
     (
@@ -209,7 +227,7 @@ ERRORS = [
     ("SELECT COUNT(*) FROM «HOP»(s, ts, INTERVAL 5 SECONDS) GROUP BY window_end", "HOP lacks its SIZE"),
     ("SELECT COUNT(*) FROM TABLE(«TUMBLE»(TABLE s, DESCRIPTOR(ts)))", "TUMBLE lacks its SIZE"),
     ("SELECT COUNT(*) FROM TABLE(«CUMULATE»(TABLE s, DESCRIPTOR(ts)))", "[SINCE midnight SLIDE 10 min]"),
-    ("SELECT COUNT(*) FROM TABLE(«SESSION»(TABLE s, DESCRIPTOR(ts)))", "session windows"),
+    ("SELECT COUNT(*) FROM TABLE(«SESSION»(TABLE s, DESCRIPTOR(ts)))", "write FROM packets [SESSION GAP 30 sec]"),
     ("SELECT src FROM «HOP»(s, ts, INTERVAL '5' SECOND, INTERVAL '60' SECOND)", "needs GROUP BY window_start"),
     (
         f"SELECT a.src FROM «HOP»{HOP[3:]} a, {HOP} b",

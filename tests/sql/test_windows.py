@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.core.errors import NotSupportedError
-from sash.core.window import FOREVER, ElasticWindow, LandmarkWindow, RowWindow, TimeWindow, Window
+from sash.core.window import FOREVER, ElasticWindow, LandmarkWindow, RowWindow, SessionWindow, TimeWindow, Window
 from sash.plan.expressions import RowExpression
 from sash.plan.nodes import StreamScan, StreamWindow
 from tests.sql.examples import MIN, check_error, find
@@ -36,6 +36,20 @@ WINDOWS: list[tuple[str, Window]] = [
         LandmarkWindow(FOREVER, MIN, since=YEAR_2026, until=YEAR_2026 + DAY + 30 * SEC),
     ),
 ]
+
+SESSIONS = [
+    ("[SESSION GAP 30 sec]", SessionWindow.of(30 * SEC, 50 * MIN, 30 * SEC)),
+    ("[Session Gap 30s Max 10 min]", SessionWindow.of(30 * SEC, 10 * MIN, 30 * SEC)),
+    ("[SESSION GAP INTERVAL '1' MINUTE SLIDE 10 sec]", SessionWindow.of(MIN, 100 * MIN, 10 * SEC)),
+    ("[SESSION GAP 1 min MAX 1 min SLIDE EXACTLY 2 min] AS p", SessionWindow.of(MIN, MIN, 2 * MIN)),
+]
+
+
+@pytest.mark.parametrize(("clause", "window"), SESSIONS)
+def test_sessions(clause: str, window: Window) -> None:
+    time = RowExpression("ts", pa.timestamp("us", "UTC"), ("ts",))
+    windowed = find(f"SELECT COUNT(*) FROM packets {clause}", StreamWindow)
+    assert windowed == StreamWindow(StreamScan("packets"), window, (), time)
 
 
 @pytest.mark.parametrize(("clause", "window"), WINDOWS)
@@ -93,7 +107,13 @@ def elastic(draw: st.DrawFn) -> Window:
     return ElasticWindow(longest, slide, lag, draw(st.booleans()), shortest, step)
 
 
-@given(st.one_of(windows(), landmarks(), elastic()))
+@st.composite
+def sessions(draw: st.DrawFn) -> Window:
+    gap, longer, slide = (draw(st.integers(1, 10_000)) * SEC for _ in range(3))
+    return SessionWindow.of(gap, gap + longer, slide)
+
+
+@given(st.one_of(windows(), landmarks(), elastic(), sessions()))
 def test_a_windows_text_reads_back_as_itself(window: Window) -> None:
     assert find(f"SELECT COUNT(*) FROM packets {window}", StreamWindow).window == window
 
@@ -115,7 +135,16 @@ ERRORS = [
     ("[PARTITION BY «srcs» ROWS 5 SLIDE 1]", "unknown column 'srcs'; did you mean 'src'?"),
     ("[PARTITION BY src «WINDOW» 5 min]", "expected a comma or ROWS"),
     ("[PARTITION BY src «+» 1 ROWS 5]", "expected a comma or ROWS"),
-    ("[«SLIDE» 5]", "expected WINDOW, ROWS, PARTITION BY, UNBOUNDED, SINCE or FROM"),
+    ("[«SLIDE» 5]", "expected WINDOW, ROWS, PARTITION BY, UNBOUNDED, SINCE, FROM or SESSION"),
+    ("[SESSION «30» sec]", "expected GAP and the time without tuples that ends a session, such as GAP 30 sec"),
+    ("[SESSION GAP «0 sec»]", "a GAP must be greater than zero"),
+    ("[SESSION GAP «30»]", "GAP is a duration"),
+    ("[SESSION GAP 1 min MAX «30 sec»]", "MAX must not be shorter than GAP: it is the length of the longest session"),
+    ("[SESSION GAP 1 min «LAG» 30 sec]", "a session ends after its last tuple: leave out LAG"),
+    ("[SESSION GAP 1 min SLIDE 5 sec LAG «30 sec»]", "a session ends after its last tuple: leave out LAG"),
+    ("[SESSION GAP «1500 ms» SLIDE 1 sec]", "GAP 1500 ms is not a multiple of the granule"),
+    ("[SESSION GAP 1 sec MAX «2500 ms»]", "MAX 2500 ms is not a multiple of the granule"),
+    ("[SESSION GAP 1 sec SLIDE «2500 ms»]", "SLIDE 2500 ms is not a multiple of the granule"),
     ("[WINDOW 5 TO «5 min» STEP 1 min SLIDE 1 min]", "TO must be longer than the length before it"),
     ("[WINDOW «0» TO 5 min STEP 1 min SLIDE 1 min]", "a window's length must be greater than zero"),
     ("[WINDOW «1.5» TO 5 sec STEP 500 ms SLIDE 1 min]", "WINDOW 1500 ms is not a multiple of the granule"),

@@ -88,7 +88,7 @@ class Feed:
         self.services.append(progress.services)
         return progress.answers
 
-    def finish(self) -> list[Answer]:
+    def finish(self, *, is_end: bool = True) -> list[Answer]:
         numbered = None if self.pending is None else self.number(self.pending.slice(0, 0), None)
         for group in self.runtime.ordered():
             if group.in_cluster and group.name.lists is not None:
@@ -96,7 +96,7 @@ class Feed:
         self.runtime.start_flights(self.gate.launch)
         self.gate.open()
         down = self.runtime.land(self.runtime.landing())
-        progress = self.runtime.conclude(down, self.runtime.finish(numbered))
+        progress = self.runtime.conclude(down, self.runtime.finish(numbered, is_end=is_end))
         assert not progress.outcome.failed, progress.outcome.failed
         return progress.answers
 

@@ -7,13 +7,13 @@ a landmark window does not move, or moves only at midnight (thesis 2.1.1).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
 from sash.core.interned import InternedValue
-from sash.core.time import Micros, format_duration, format_instant, multiple_at_or_after
+from sash.core.time import BEGINNING, Micros, format_duration, format_instant, multiple_after, multiple_at_or_after
 
 # The length of a window that keeps all tuples; no event time lies further back.
 FOREVER: Micros = 1 << 61
@@ -198,6 +198,91 @@ class LandmarkWindow(TimeWindow):
     def extent(self) -> str:
         start = "midnight" if self.every else f"'{format_instant(self.since)}'"
         return f"{self.word} {start}" + ("" if self.until is None else f" TO '{format_instant(self.until)}'")
+
+
+@dataclass(frozen=True, eq=False)
+class SessionWindow(TimeWindow):
+    """`[SESSION GAP gap MAX most SLIDE slide]`: the sessions of each group that have ended since the last answer.
+
+    Neighbours in a session are at most `gap` apart, and its window is from the first to `gap` after the last, as Spark
+    has it. One that is longer than `most` is cut at the multiples of `most`. `offset`, from which they count, and
+    `closed_left` are the stream's.
+
+    What an answer has follows from its time alone, because every multiple of the slide is answered (EXACTLY). It looks
+    back far enough to know of every session in it where its tuples begin, and whether it is too long.
+
+    >>> window = SessionWindow.of(gap=3, most=10, slide=5)
+    >>> str(window), window.reach
+    ('[SESSION GAP 0.003 ms MAX 0.01 ms SLIDE 0.005 ms]', 18)
+    """
+
+    gap: Micros = 0
+    most: Micros = 0
+    offset: Micros = 0
+    closed_left: bool = False
+
+    @classmethod
+    def of(cls, gap: Micros, most: Micros, slide: Micros) -> Self:
+        return cls(gap + most, slide, exactly=True, gap=gap, most=most)
+
+    @cached_property
+    def reach(self) -> int:
+        assert self.slide is not None
+        return self.length + self.slide
+
+    def start(self, now: int) -> int:
+        return now - self.reach
+
+    @property
+    def span(self) -> Self:
+        """What an answer covers depends on SLIDE."""
+        return self
+
+    @property
+    def per_tuple(self) -> int:
+        return 1
+
+    @property
+    def resolution(self) -> int:
+        return math.gcd(self.gap, self.most, self.slide or 0)
+
+    def last_of(self, end: Micros) -> Micros:
+        """The time of the answer with all sessions that are open when the input ends."""
+        assert self.slide is not None
+        return multiple_after(end, self.slide, self.offset)
+
+    def told(self, now: int, ends: Sequence[Micros]) -> tuple[Micros, Micros, Micros]:
+        """Which sessions an answer has, where the input has ended before, at these times.
+
+        The answer is made of tuples after the first time. It has the sessions that are final after the second time, and
+        not after the third.
+
+        >>> window = SessionWindow.of(gap=3, most=10, slide=5)
+        >>> window.told(20, ()) == (BEGINNING, 15, 20), window.told(20, [18]) == (BEGINNING, 15, FOREVER)
+        (True, True)
+        >>> window.told(25, [18]) == (18, BEGINNING, 25), window.told(30, [18]) == (18, 25, 30)
+        (True, True)
+        """
+        assert self.slide is not None
+        since, until, passed = now - self.slide, now, [end for end in ends if self.last_of(end) <= now]
+        if passed and self.last_of(passed[-1]) == now:
+            passed, until = passed[:-1], FOREVER
+        if not passed:
+            return BEGINNING, since, until
+        # No answer up to that one had sessions of tuples that came after the end.
+        return passed[-1], BEGINNING if since <= self.last_of(passed[-1]) else since, until
+
+    @property
+    def word(self) -> str:
+        return "SESSION"
+
+    @property
+    def extent(self) -> str:
+        return f"SESSION GAP {format_duration(self.gap)} MAX {format_duration(self.most)}"
+
+    def __str__(self) -> str:
+        assert self.slide is not None
+        return f"[{self.extent} SLIDE {format_duration(self.slide)}]"
 
 
 class RowWindow(Window):

@@ -26,6 +26,7 @@ from sash.core.window import (
     WINDOW_START,
     ElasticWindow,
     LandmarkWindow,
+    SessionWindow,
     Window,
 )
 from sash.expr.evaluate import evaluate
@@ -36,12 +37,14 @@ from sash.panes.aggregates.item_lists import ITEM_LISTS
 from sash.panes.filters import SubstreamFilter, substream_filter
 from sash.panes.partials import Partial
 from sash.panes.readers import (
+    INSTANT,
     CoarserReader,
     Columns,
     CounterReader,
     ItemReader,
     PlainReader,
     Reader,
+    SessionReader,
     SharedGroups,
     stacked,
 )
@@ -56,6 +59,8 @@ def readers_of(query: PeriodicAggregate) -> tuple[Reader, ...]:
     if query.finest:
         finest = tuple(key.expression for key in query.finest)
         return tuple(CoarserReader(each, finest) for each in _plain_readers(replace(query, finest=())))
+    if isinstance(query.window, SessionWindow):
+        return (SessionReader(PlainReader(query, query.calls)),)
     if query.items is not None:
         return (ITEM_LISTS[query.items.function](query),)
     return _plain_readers(query)
@@ -131,7 +136,8 @@ class Finisher:
             return self.query.order
         keys = [SortKey(Field(key.name, key.expression.type)) for key in self.query.keys]
         lengths = [SortKey(Field(WINDOW_LENGTH, pa.float64()))] if isinstance(self.query.window, ElasticWindow) else []
-        return (*self.query.order, *lengths, *keys)
+        starts = [SortKey(Field(WINDOW_START, INSTANT))] if isinstance(self.query.window, SessionWindow) else []
+        return (*self.query.order, *lengths, *keys, *starts)
 
     def answer(self, view: WindowView, found: SharedGroups, now: Micros = 0) -> pa.Table:
         """The answer of a simple query. `found` is shared by the queries that read the same view."""
@@ -198,6 +204,8 @@ class Finisher:
         """The columns of the groups, and those of the window that the query reads."""
         if not self.query.window_columns:
             return fields
+        if isinstance(self.query.window, SessionWindow):
+            return {**fields, WINDOW_BOUNDS: _bounds(fields[WINDOW_START], fields[WINDOW_END])}
         return {**fields, **_edges(self.query.window, fields, rows, now)}
 
 
@@ -208,10 +216,12 @@ def _edges(window: Window, fields: dict[str, pa.Array], rows: int, now: Micros) 
     if isinstance(window, ElasticWindow):
         starts = ends - (np.asarray(fields[WINDOW_LENGTH]) * SECOND).round().astype(np.int64)
     nothing = np.full(rows, window.unbounded and not isinstance(window, LandmarkWindow))
-    instant = pa.timestamp("us", "UTC")
-    end, start = pa.array(ends).cast(instant), pa.array(starts, mask=nothing).cast(instant)
-    bounds = pa.StructArray.from_arrays([start, end], ["start", "end"])
-    return {WINDOW_START: start, WINDOW_END: end, WINDOW_BOUNDS: bounds}
+    end, start = pa.array(ends).cast(INSTANT), pa.array(starts, mask=nothing).cast(INSTANT)
+    return {WINDOW_START: start, WINDOW_END: end, WINDOW_BOUNDS: _bounds(start, end)}
+
+
+def _bounds(start: pa.Array, end: pa.Array) -> pa.StructArray:
+    return pa.StructArray.from_arrays([start, end], ["start", "end"])
 
 
 class PendingTable:

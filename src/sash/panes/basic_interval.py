@@ -16,16 +16,16 @@ import copy
 import functools
 import itertools
 from bisect import bisect_right
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.core.time import EARLIEST, Micros
-from sash.core.window import Window
+from sash.core.window import SessionWindow, Window
 from sash.expr.value_codes import Codes, KeyDictionary
 from sash.panes.accelerator import Accelerator
 from sash.panes.accumulator import Accumulator, RankedValues, ScanRows, counted, scan
@@ -37,8 +37,9 @@ from sash.panes.pane_rows import PaneRows, panes_to_table, table_to_panes
 from sash.panes.pane_store import AnswerPart, PaneStore, PartResult, WindowNeeds, needs_of
 from sash.panes.partials import Combine, Component, Partial
 from sash.panes.prefix_sums import DifferenceColumns, PrefixSums, YoungestPane
-from sash.panes.readers import PlainReader, PredicateGroups, SharedGroups
+from sash.panes.readers import PlainReader, PredicateGroups, SessionReader, SharedGroups
 from sash.panes.readings import WindowView
+from sash.panes.sessions import SessionRows, SessionView, sessions_in
 
 # Contributions of more micro-batches than this to one open pane are merged before it closes.
 MOST_CONTRIBUTIONS = 8
@@ -316,7 +317,7 @@ class BasicIntervalSynopsis(PaneStore):
         return any(start < edge < end for start, end in map(self._ring.span, range(first, last)))
 
     def read(self, parts: Sequence[AnswerPart], now: Micros) -> Iterator[tuple[int, PartResult]]:
-        taken = self._differences(parts, now)
+        taken: dict[int, PartResult] = {**self._differences(parts, now), **self._sessions(parts, now)}
         yield from taken.items()
         scanned = [(number, part) for number, part in enumerate(parts) if number not in taken]
         waiting: dict[Window, list[int]] = {}
@@ -370,6 +371,47 @@ class BasicIntervalSynopsis(PaneStore):
             for (number, reader, _), pane in zip(chosen, oldest, strict=True):
                 found[number] = DifferenceColumns(reader, cuts[pane], newer, youngest)
         return found
+
+    def _sessions(self, parts: Sequence[AnswerPart], now: Micros) -> dict[int, PartResult]:
+        """The parts, by number, that are about sessions. The same sessions are found once for all parts over them."""
+        same: dict[tuple[SessionWindow, Partial, Micros], dict[int, SessionReader]] = {}
+        for number, part in enumerate(parts):
+            reader = part.chosen
+            if not isinstance(reader, SessionReader):
+                continue
+            starts = (self.since[partial] for partial in reader.reading.partials)
+            oldest = max([reader.window.start(now), *(start for start in starts if start is not None)])
+            same.setdefault((reader.window, reader.presence, oldest), {})[number] = reader
+        found: dict[int, PartResult] = {}
+        for (_, _, oldest), readers in same.items():
+            view = self._session_view(list(readers.values()), oldest, now)
+            found |= {number: parts[number].found([view], {}) for number in readers}
+        return found
+
+    def _session_view(self, readers: Sequence[SessionReader], oldest: Micros, now: Micros) -> SessionView:
+        reader = readers[0]
+        after, since, until = reader.window.told(now, self.ends)
+        passed, youngest = self._ring.position(after), self._ring.position(now)
+        runs = [(max(first, passed), last) for first, last in reversed(self._runs(oldest, youngest)) if last > passed]
+
+        def gathered(part: Callable[[int, int], NDArray[Any]]) -> NDArray[Any]:
+            # Without nested panes there is one run, of which nothing is copied.
+            found = [part(*run) for run in runs] or [part(0, 0)]
+            return found[0] if len(found) == 1 else np.concatenate(found)
+
+        def column(slot: tuple[Partial, int]) -> Component:
+            return gathered(functools.partial(self._ring.column, slot))
+
+        counts, firsts, lasts = (column((each, 0)) for each in (reader.presence, reader.first, reader.last))
+        codes, ends = gathered(self._ring.codes), gathered(self._ring.ends_of_rows)
+        order = np.argsort(firsts, kind="stable") if self._ring.nested else slice(None)
+        rows = SessionRows(*(each[order] for each in (codes, counts, firsts, lasts, ends)))
+        sessions = sessions_in(rows, len(self._keys), reader.window, since, until)
+        chosen = np.flatnonzero(sessions.numbers >= 0)
+        partials = list(dict.fromkeys(partial for each in readers for partial in each.inner.reading.partials))
+        accumulator = Accumulator(len(sessions), partials, self.ranked)
+        accumulator.fold(partials, sessions.numbers[chosen], lambda slot: column(slot)[order][chosen])
+        return SessionView(reader.window, accumulator, self._keys, oldest, self.since, lambda _: accumulator, sessions)
 
     def scan(self, needs: dict[Window, list[Partial]], now: Micros) -> Iterator[WindowView]:
         """Every window as of `now`, the shortest first; windows with the same lag are one scan."""

@@ -128,12 +128,13 @@ def _component(table: pa.Table, partial: Partial, component: int) -> pa.ChunkedA
 
 @dataclass(frozen=True)
 class Inquiry:
-    """Some parts over one pane table, as of a time. `since` as in `PaneStore`."""
+    """Some parts over one pane table, as of a time. `since` and `ends` as in `PaneStore`."""
 
     parts: tuple[AnswerPart, ...]
     keys: tuple[pa.DataType, ...]
     since: Mapping[Partial, Micros | None]
     now: Micros
+    ends: tuple[Micros, ...] = ()
 
     @cached_property
     def needs(self) -> dict[Window, list[Partial]]:
@@ -178,6 +179,7 @@ class Inquiry:
         """
         since = {partial: self.since[partial] for partial in self.partials}
         synopsis = synopsis_of(table, self.keys, since, self.now)
+        synopsis.ends = self.ends
         for number, found in synopsis.read(self.parts, self.now):
             yield number, found if isinstance(found, PartFailure) else _leading(self.parts[number], found, self.now)
 
@@ -368,7 +370,7 @@ class ClusterPanes(PaneStore):
         if self.cluster is None:
             yield from ((number, None) for number in range(len(parts)))
             return
-        inquiry = Inquiry(tuple(parts), self.key_types, self.since, now)
+        inquiry = Inquiry(tuple(parts), self.key_types, self.since, now, self.ends)
         oldest, newest = inquiry.span()
         inside = (self._ends > oldest) & (self._ends <= newest)
         needed = self._files.filter(pa.array(inside))

@@ -228,9 +228,10 @@ class PaneRing:
         """The codes of panes first .. last - 1."""
         return self._codes[self._bounds[first] : self._bounds[last]]
 
-    def ends_of_rows(self) -> NDArray[np.int64]:
-        """The end of each row's pane."""
-        return np.repeat(np.array(self._ends, dtype=np.int64), np.diff(self._bounds))
+    def ends_of_rows(self, first: int = 0, last: int | None = None) -> NDArray[np.int64]:
+        """The end of each row's pane, of panes first .. last - 1."""
+        last = len(self) if last is None else last
+        return np.repeat(np.array(self._ends[first:last], dtype=np.int64), np.diff(self._bounds[first : last + 1]))
 
     def column(self, name: Hashable, first: int, last: int) -> Column:
         """A component of panes first .. last - 1: no copy, and read-only for the caller."""

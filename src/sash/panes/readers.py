@@ -3,6 +3,7 @@
 PlainReader  distributive and algebraic aggregates of the query's groups
 ItemReader   holistic aggregates of one argument, from the counts of its values; CounterReader, from counters
 CoarserReader  one of these over a table of more keys, for grouping sets
+SessionReader  plain aggregates of the sessions of each group
 
 Aggregates that answer with one row per item are readers too: `item_lists`.
 """
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from sash.core.errors import QueryFailedError
 from sash.core.interned import InternedValue
 from sash.core.time import SECOND
-from sash.core.window import WINDOW_LENGTH, RowWindow
+from sash.core.window import WINDOW_END, WINDOW_LENGTH, WINDOW_START, RowWindow, SessionWindow
 from sash.expr.value_codes import Codes, KeyDictionary, one_array
 from sash.panes.accumulator import Accumulator, Block
 from sash.panes.aggregates import AGGREGATES, HOLISTIC, AggregateFunction, CountMin, Holistic
@@ -30,9 +31,13 @@ from sash.panes.counters import counter_key
 from sash.panes.items import ItemCounts, ItemOrder, item_order
 from sash.panes.partials import Partial
 from sash.panes.readings import Reading, TableName, WindowView, key_set
+from sash.panes.sessions import SessionView
 from sash.plan.expressions import RowExpression
 from sash.plan.nodes import AggregateCall
 from sash.plan.periodic import PeriodicAggregate
+
+# The type of the edges of windows.
+INSTANT = pa.timestamp("us", "UTC")
 
 
 @dataclass(frozen=True)
@@ -417,3 +422,57 @@ class CoarserReader:
         since: dict[Partial, int | None] = dict.fromkeys(self.reading.partials)
         coarser = WindowView(view.window, merged, keys, view.oldest, since, lambda _: merged)
         return self.inner.read([coarser], {})
+
+
+@dataclass(frozen=True)
+class SessionReader:
+    """One row per session: the aggregates of `inner`, and when the session's window begins and ends.
+
+    Beside their partials, panes keep the first and the last time of each group.
+    """
+
+    inner: PlainReader
+
+    @property
+    def calls(self) -> tuple[AggregateCall, ...]:
+        return self.inner.calls
+
+    @property
+    def presence(self) -> Partial:
+        return self.inner.presence
+
+    @cached_property
+    def first(self) -> Partial:
+        return self._extreme("min")
+
+    @cached_property
+    def last(self) -> Partial:
+        return self._extreme("max")
+
+    def _extreme(self, kind: str) -> Partial:
+        query = self.inner.query
+        assert query.time is not None
+        return Partial(kind, query.time, query.predicate)
+
+    @cached_property
+    def reading(self) -> Reading:
+        own = self.inner.reading
+        return replace(own, partials=tuple(dict.fromkeys((*own.partials, self.first, self.last))), sensitive=True)
+
+    @property
+    def window(self) -> SessionWindow:
+        window = self.inner.query.window
+        assert isinstance(window, SessionWindow)
+        return window
+
+    @property
+    def group(self) -> tuple[int, ...]:
+        return self.inner.group
+
+    def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
+        (view,) = views
+        assert isinstance(view, SessionView)
+        read = self.inner.read_among(view.accumulator, view.keys, view.sessions.groups)
+        times = {WINDOW_START: view.sessions.starts, WINDOW_END: view.sessions.ends}
+        edges = {name: pa.array(each).cast(INSTANT) for name, each in times.items()}
+        return Columns({**read.keys, **edges}, read.fields, read.count)

@@ -76,11 +76,14 @@ class StreamScan:
 
 @dataclass(frozen=True)
 class StreamWindow:
-    """`partition` is the PARTITION BY of a row-based window: the last rows of each of its values."""
+    """`partition` is the PARTITION BY of a row-based window: the last rows of each of its values. `time` is the event
+    time, which makes the sessions.
+    """
 
     input: StreamScan
     window: Window
     partition: tuple[RowExpression, ...] = ()
+    time: RowExpression | None = None
 
     def describe(self) -> str:
         by = f" partitioned by {', '.join(map(str, self.partition))}" if self.partition else ""

@@ -51,7 +51,7 @@ class PeriodicAggregate:
 
     With `items` the last key is the item and the only call its count or weight. `counters`: COUNT_MIN may read counters
     (panes/counters.py) instead of the counts of all values. `finest`: the keys of the pane table, where
-    a grouping set has fewer.
+    a grouping set has fewer. `time` is the event time, if the window is one of sessions.
     """
 
     stream: str
@@ -69,6 +69,7 @@ class PeriodicAggregate:
     lookups: tuple[Lookup, ...] = ()
     counters: bool = False
     finest: tuple[Key, ...] = ()
+    time: RowExpression | None = None
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -173,4 +174,5 @@ def _aggregate(plan: Project, counters: bool) -> PeriodicAggregate:
         lookups=scan.lookups,
         counters=counters,
         finest=aggregate.finest,
+        time=windowed.time,
     )

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sash.core.errors import RefusalError
-from sash.core.window import TimeWindow
+from sash.core.window import SessionWindow, TimeWindow
 from sash.panes.accelerator import refusal
 from sash.panes.intervals.landmark import partition_by_spread
 from sash.panes.partials import Combine, Partial
@@ -73,7 +73,7 @@ def check_synopsis(kind: str, readings: Iterable[Reading]) -> None:
         _check_cluster(list(readings))
         return
     for reading in readings:
-        if kind != "basic" and (reading.table.partition or reading.window.unbounded):
+        if kind != "basic" and not can_be_looked_up(reading):
             what = "PARTITION BY" if reading.table.partition else _word(reading)
             reason = f"{_an(kind)} synopsis cannot answer {what} windows: leave out SYNOPSIS {kind.upper()}"
             raise RefusalError(reason, what.split()[0])
@@ -97,6 +97,11 @@ def _check_cluster(readings: list[Reading]) -> None:
         raise RefusalError("STORED IN CLUSTER is for many groups, and this query has one; leave it out")
 
 
+def can_be_looked_up(reading: Reading) -> bool:
+    """Whether its windows are sums over ranges of panes, which other synopses may have."""
+    return not (reading.table.partition or reading.window.unbounded or isinstance(reading.window, SessionWindow))
+
+
 def _word(reading: Reading) -> str:
     assert isinstance(reading.window, TimeWindow)
     return reading.window.word
@@ -108,7 +113,7 @@ def _an(kind: str) -> str:
 
 def choose(readings: Sequence[Reading], load: Load) -> SynopsisChoice:
     """The kind for the windows of these readings of one pane table, if their users have set none."""
-    bounded = [reading for reading in readings if not reading.window.unbounded and not reading.table.partition]
+    bounded = [reading for reading in readings if can_be_looked_up(reading)]
     if not bounded:
         return SynopsisChoice("basic", "no other synopsis answers such windows")
     # Many queries ask for the same: whatever is alike counts once.

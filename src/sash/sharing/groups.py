@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
+from sash.core.window import SessionWindow
 from sash.panes.covered import CoveredPredicate, can_be_covered
 from sash.panes.partials import Partial
 from sash.panes.readings import KeySet, Reading, TableName
@@ -186,8 +187,9 @@ def _usable(reading: Reading, predicate: RowExpression, stored: StoredPartials) 
     """
     if any(partial.predicate != predicate for partial in reading.partials):
         return []  # A FILTER: no cover fits several conditions.
-    # Short lists of conditions have not all items in common: they cannot be combined.
-    if reading.table.lists is not None or not all(map(can_be_covered, reading.partials)):
+    # Short lists of conditions have not all items in common: they cannot be combined. Sessions are made row by row.
+    is_of_rows = reading.table.lists is not None or isinstance(reading.window, SessionWindow)
+    if is_of_rows or not all(map(can_be_covered, reading.partials)):
         return []
     added = stored.predicates_with(_terms(predicate))
     related = stored.predicates_with(term for each in added for term in _terms(each)) - {predicate}

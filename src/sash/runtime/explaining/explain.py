@@ -13,7 +13,7 @@ from functools import cached_property
 
 from sash.catalog import CLUSTER, Catalog, Stream
 from sash.core.time import format_duration
-from sash.core.window import Window
+from sash.core.window import SessionWindow, Window
 from sash.panes.counters import COUNTERS, ROWS, CounterKey
 from sash.panes.partials import Partial
 from sash.panes.readings import TableName
@@ -305,6 +305,11 @@ def _synopsis_section(shown: _ExplainedTable) -> Section:
     if (lengths := len(shown.own[0].reading.window.parts)) > 1:
         how = "in one scan as far as the longest" if scanned else "looked up one by one"
         lines.append(f"  {lengths} lengths, {how}")
+    if isinstance(window := shown.own[0].reading.window, SessionWindow):
+        gap, most = format_duration(window.gap), format_duration(window.most)
+        told = "sessions: panes are joined where the last and the first time of a group are at most"
+        lines.append(f"  {told} {gap} apart; longer ones than {most} are cut at its multiples")
+        together = "each in a scan of its own"
     lines.append(f"  read by {_names(shown.mates)} too, {together}" if shown.mates else "  its only reader")
     return Section("Synopsis", _SYNOPSES[choice.kind].format(panes=shown.panes, history=history), lines)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from sash.core.changes import EmptyOnce
 from sash.core.time import Micros
-from sash.core.window import LandmarkWindow, Window
+from sash.core.window import LandmarkWindow, SessionWindow, Window
 from sash.panes.covered import CoveredPredicate
 from sash.panes.pane_store import AnswerPart, PaneStore
 from sash.panes.partials import Partial
@@ -86,7 +86,7 @@ class BoundReading:
     @property
     def has_plain_start(self) -> bool:
         """Whether the window begins a fixed time before its answer."""
-        return not (isinstance(self.reading.window, LandmarkWindow) or self.reading.window.unbounded)
+        return not (isinstance(self.reading.window, LandmarkWindow | SessionWindow) or self.reading.window.unbounded)
 
     def is_empty(self, now: int) -> bool:
         window = self.reading.window
@@ -169,6 +169,14 @@ class ActiveQuery:
     def has_told_all(self) -> bool:
         """Whether its windows end at fixed times, and its last answer covers them."""
         return self.answered is not None and self.tells_all(self.answered)
+
+    def is_told(self, as_of: int) -> bool:
+        """Whether the sessions of an answer have been told already, when the input ended."""
+        return any(
+            isinstance(bound.reading.window, SessionWindow) and bound.reading.window.last_of(end) >= as_of
+            for bound in self.readings
+            for end in bound.group.panes.ends[-1:]
+        )
 
     def tells_all(self, as_of: int) -> bool:
         """Whether its windows end at fixed times, and an answer as of a time covers them."""

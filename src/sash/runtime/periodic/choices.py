@@ -17,7 +17,7 @@ from sash.panes.partitioned import PartitionedSynopsis
 from sash.panes.readings import Reading, TableName
 from sash.runtime.periodic.active import ActiveQuery, BoundReading
 from sash.runtime.periodic.group_filters import Filters
-from sash.sharing.choose import CLUSTER, Load, SynopsisChoice, access_cost, choose
+from sash.sharing.choose import CLUSTER, Load, SynopsisChoice, access_cost, can_be_looked_up, choose
 from sash.sharing.groups import families, same_data
 from sash.sharing.rules import scheduling_group
 
@@ -162,6 +162,6 @@ def _is_near(before: float, now: float) -> bool:
 
 
 def _accelerator(kind: str, length: int, readings: list[Reading]) -> Accelerator:
-    bounded = [reading for reading in readings if not reading.window.unbounded]
+    bounded = [reading for reading in readings if can_be_looked_up(reading)]
     spans = {span for reading in bounded for span in reading.spans}
     return Accelerator(kind, length, spans, {partial for reading in bounded for partial in reading.partials})

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from sash.core.window import LandmarkWindow, Window
+from sash.core.window import LandmarkWindow, SessionWindow, Window
 from sash.panes.pane_store import AnswerPart, PartIdentity
 from sash.runtime.answers.answer import Addressees
 from sash.runtime.periodic.active import ActiveQuery, BoundReading, LastAnswer
@@ -75,7 +75,7 @@ class JointQueries:
 
     def _compile(self) -> None:
         numbers: dict[tuple[object, ...], int] = {}
-        narrowest: dict[tuple[PaneGroup, LandmarkWindow | int], BoundReading] = {}
+        narrowest: dict[tuple[PaneGroup, Window | int], BoundReading] = {}
         for active in self.queries:
             part, name = None, self._leader(active).name
             for group, _, part in active.parts():
@@ -88,8 +88,8 @@ class JointQueries:
                 self.kinds.append(AnswerKind(active, name, only, active.compiled.slide))
                 for bound in active.readings:
                     window, group = bound.reading.window, bound.group
-                    # The start of a landmark window moves by rules of its own.
-                    place = (group, window if isinstance(window, LandmarkWindow) else window.lag)
+                    # The starts of these windows move by rules of their own.
+                    place = (group, window if isinstance(window, LandmarkWindow | SessionWindow) else window.lag)
                     if window.length < narrowest.setdefault(place, bound).reading.window.length:
                         narrowest[place] = bound
                     reach, since = self._reaches.get(group, (0, None))

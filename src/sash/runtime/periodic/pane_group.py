@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.core.window import LandmarkWindow, Window
+from sash.core.window import LandmarkWindow, SessionWindow, Window
 from sash.isolation.history import PaneRecorder
 from sash.panes.cluster_panes import ClusterPanes
 from sash.panes.pane_rows import PaneRows
@@ -165,7 +165,7 @@ class PaneGroup:
         if self.name.lists is None:
             before = self.panes
             self.panes = ClusterPanes(before.key_types, version=before.version + 1)
-            self.panes.since, self.panes.reach = before.since, before.reach
+            self.panes.since, self.panes.reach, self.panes.ends = before.since, before.reach, before.ends
             self.choices.drop_filters()
         self.panes.load_files(files)
         return self.panes
@@ -467,6 +467,11 @@ class PaneGroup:
         asked = self.clock.position if late is None else late
         return min(asked, *(flight.as_of for flight in self.flights)) if self.flights else asked
 
+    def end(self) -> None:
+        """The input has ended: no session goes on beyond the newest pane."""
+        if not self.by_rows and self.clock.has_closed and self.clock.position not in self.panes.ends:
+            self.panes.ends = (*self.panes.ends[-1:], self.clock.position)
+
     def _end_lifetimes(self, outcome: AdvanceOutcome) -> None:
         flying = {name for flight in self.flights for name in flight.queries} if self.flights else ()
         for name in self.schedule.ended(self.clock.event_time(self.clock.position)):
@@ -477,6 +482,9 @@ class PaneGroup:
         """The queries of an execution that have an answer, task by task."""
         as_of, now, pane = execution.as_of, self.clock.position, self.clock.length
         joint = self.schedule.joint(execution)
+        if self.panes.ends:
+            some = (each.only([active for active in each.queries if not active.is_told(as_of)]) for each in joint)
+            joint = [each for each in some if each is not None]
         return [found for each in joint if (found := each.awake(as_of, now, pane)) is not None]
 
     def note_execution(self, joint: Sequence[JointQueries]) -> None:
@@ -491,6 +499,8 @@ class PaneGroup:
         """In a gap without tuples, sleep until a window ends, or reaches the next pane with tuples, or unknown ones."""
         for due in execution.tasks:
             queries = [self.queries[name] for name in due.task.members if name in self.queries]
+            if any(active.is_told(execution.as_of) for active in queries):
+                continue
             bound = [each for active in queries for each in active.readings]
             ends = [(b.reading.window.lag, _next_end(b, execution.as_of)) for b in bound]
             wakes = [end + lag for lag, end in ends if end is not None]
@@ -515,6 +525,9 @@ class PaneGroup:
             return self.keeps(window, now) and window.start(now) >= max(
                 time for time in (clock.origin, bound.valid_from) if time is not None
             )
+        if isinstance(window, SessionWindow) and bound.valid_from is None and clock.gone_until is None:
+            # No session began before the stream.
+            return True
         if window.unbounded or self.name.partition:
             # A partition with few rows is complete if its rows were counted from the beginning.
             return bound.valid_from is None

@@ -22,7 +22,7 @@ from sash.catalog import Stream
 from sash.core.errors import QueryFailedError
 from sash.core.events import report
 from sash.core.time import Micros, format_duration, multiple_at_or_after, to_datetime
-from sash.core.window import FOREVER, LandmarkWindow, pane_length
+from sash.core.window import FOREVER, LandmarkWindow, SessionWindow, pane_length
 from sash.panes.pane_rows import BatchFacts
 from sash.panes.readings import Reading, TableName
 from sash.runtime.answers.answer import Answer, AnswerBatch
@@ -464,8 +464,11 @@ class StreamRuntime:
         }
         return self._advance(targets, pace, failed)
 
-    def finish(self, numbered: NumberedPartials | None = None) -> Progress:
-        """End of input, or idleness: no more tuples are expected in the open panes."""
+    def finish(self, numbered: NumberedPartials | None = None, *, is_end: bool = False) -> Progress:
+        """End of input, or idleness: no more tuples are expected in the open panes.
+
+        `is_end`: nothing comes any more, and open sessions have ended.
+        """
         failed = self._take_numbered(numbered)
         if self.latest is None:
             return Progress()
@@ -475,7 +478,27 @@ class StreamRuntime:
             name: clock.closed_by(self.counted) if clock.by_rows else clock.ends_after(self.latest)
             for name, clock in clocks.items()
         }
-        return self._advance(targets, UNHURRIED, failed)
+        progress = self._advance(targets, UNHURRIED, failed)
+        if is_end:
+            self._end_sessions(progress)
+        return progress
+
+    def _end_sessions(self, progress: Progress) -> None:
+        """Answer for the sessions that are open at the end of input."""
+        before = {group.name: group.panes.ends for group in self.groups.values()}
+        for group in self.groups.values():
+            group.end()
+        for active in self.active.values():
+            sessions = [
+                bound.reading.window.last_of(bound.group.panes.ends[-1])
+                for bound in active.readings
+                if isinstance(bound.reading.window, SessionWindow)
+                and bound.group.panes.ends != before[bound.group.name]
+            ]
+            if sessions and not active.compiled.paused:
+                batches = self._answers([JointQueries([active])], sessions[0], progress.outcome)
+                progress.batches += [batch for batch in batches if any(each.table.num_rows for each in batch.answers)]
+        self.change([*progress.outcome.failed], ())
 
     def _take_numbered(self, numbered: NumberedPartials | None) -> dict[str, str]:
         """Take the rest of a micro-batch; the result is the queries with too many groups, and why."""

@@ -73,6 +73,7 @@ def _saved_group(group: PaneGroup) -> SavedPaneGroup:
         statistics=group.statistics,
         flights=[flight.save() for flight in group.flights],
         open_files=group.panes.save_files(),
+        ends=list(group.panes.ends),
     )
 
 
@@ -149,6 +150,7 @@ def _load_group(group: PaneGroup, saved: SavedPaneGroup, table: pa.Table) -> Non
     if saved.in_cluster:
         group.move_to_cluster(pa.Table.from_pylist(saved.open_files, FILES))
     group.store_what_is_read()
+    group.panes.ends = tuple(saved.ends)
     group.panes.load(table, saved.since)
     group.schedule.prices = saved.prices
     if group.clock.origin is not None:

@@ -368,9 +368,10 @@ class HeartbeatEntry(StreamEntry):
 
 @dataclass(frozen=True, kw_only=True)
 class EndEntry(StreamEntry):
-    """The end of input, or IDLE AFTER."""
+    """The end of input, or IDLE AFTER. `is_end`: of input, which is the end of all sessions."""
 
     kind = "end"
+    is_end: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -431,6 +432,7 @@ class SavedPaneGroup:
     flight: SavedFlight | None = None
     flights: list[SavedFlight] = field(default_factory=list)
     open_files: list[dict[str, Any]] = field(default_factory=list)
+    ends: list[Micros] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -309,9 +309,9 @@ class PaneRuntime:
     def advance(self, stream: str, watermark: Micros) -> None:
         self._move(watermark, partial(HeartbeatEntry, watermark=watermark))
 
-    def finish(self, stream: str) -> None:
-        """Close the open panes."""
-        self._move(None, EndEntry)
+    def finish(self, stream: str, *, is_end: bool = False) -> None:
+        """Close the open panes. `is_end`: nothing comes any more."""
+        self._move(None, partial(EndEntry, is_end=is_end))
 
     def _move(self, watermark: Micros | None, kind: Callable[..., StreamEntry]) -> None:
         """Move time without tuples, to a watermark or to the end."""
@@ -420,7 +420,7 @@ class PaneRuntime:
         if isinstance(entry, HeartbeatEntry):
             progress = self.panes.advance(entry.watermark, numbered)
         else:
-            progress = self.panes.finish(numbered)
+            progress = self.panes.finish(numbered, is_end=isinstance(entry, EndEntry) and entry.is_end)
         self.passes.pending = entry.pending
         self._keep(None)
         if self.stored_window is not None and isinstance(entry, EndEntry) and self.panes.latest is not None:

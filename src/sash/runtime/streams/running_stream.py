@@ -359,7 +359,7 @@ class RunningStream:
             for runtime in self._plans_at():
                 runtime.punctuate(self.stream.name, column, value)
 
-    def finish(self) -> None:
+    def finish(self, *, is_end: bool = True) -> None:
         """End of input (or IDLE AFTER): close the open panes."""
         if self.interval is None:
             self._count_pause()
@@ -367,7 +367,7 @@ class RunningStream:
             for runtime in self._opened_plans():
                 runtime.finish(self.stream.name)
             with self._lock, self._working():
-                self.panes.finish(self.stream.name)
+                self.panes.finish(self.stream.name, is_end=is_end)
                 self.has_ended = True
                 self.advance_feeds(ended=True)
 
@@ -394,7 +394,7 @@ class RunningStream:
         with self._lock:
             idle = not self.stopping and self.runtime.statistics.tuples == tuples
             if idle:
-                self.finish()
+                self.finish(is_end=False)
             return idle
 
     def advance_feeds(self, *, ended: bool = False) -> None:

@@ -18,7 +18,7 @@ from sqlglot import exp
 from sash.catalog import Catalog, Stream
 from sash.core.errors import CqlError
 from sash.core.time import format_duration
-from sash.core.window import FOREVER, TimeWindow
+from sash.core.window import FOREVER, SessionWindow, TimeWindow
 from sash.sql.reading.places import TextEdit, set_window, span_of, window_clause
 from sash.sql.reading.statements import Select
 from sash.sql.reading.window_clause import WindowCall, WindowClause
@@ -56,18 +56,24 @@ def _placed(clause: WindowClause, stream: Stream, select: Select) -> WindowClaus
     """The window of a call as the stream's multiples have it."""
     call, window = clause.call, clause.window
     assert call is not None and window.slide is not None
+    _check_time(call, stream, select.script)
+    if isinstance(window, SessionWindow):  # whose tuples are the same on whichever side a stream is closed
+        return replace(clause, call=None)
     _check_edges(call, stream, select.script)
     lag = (stream.offset - call.end) % window.slide
     return replace(clause, window=replace(window, lag=lag), call=None, lag_at=call.at if lag else None)
 
 
-def _check_edges(call: WindowCall, stream: Stream, script: str) -> None:
+def _check_time(call: WindowCall, stream: Stream, script: str) -> None:
     if call.column.text.lower() != stream.timestamp.lower():
         reason = (
             f"windows of '{stream.name}' are of its TIMESTAMP, '{stream.timestamp}', and not of '{call.column.text}'"
         )
         way_out = f"CREATE STREAM .. TIMESTAMP {call.column.text} CLOSED LEFT makes a stream for them"
         raise CqlError(f"{reason}: {way_out}", script, call.column.span)
+
+
+def _check_edges(call: WindowCall, stream: Stream, script: str) -> None:
     if not stream.closed_left:
         delay = f" DELAY {format_duration(stream.delay)}" if stream.delay else ""
         reason = f"{call.word}(..) has windows with their start and without their end, and '{stream.name}' the opposite"

@@ -23,7 +23,8 @@ from sqlglot import exp
 from sash.catalog import Stream
 from sash.core.errors import CqlError, NotSupportedError, Span
 from sash.core.user_aggregate import UserAggregate
-from sash.core.window import WINDOW_COLUMNS, WINDOW_LENGTH, ElasticWindow, RowWindow
+from sash.core.window import WINDOW_COLUMNS, WINDOW_LENGTH, ElasticWindow, RowWindow, SessionWindow
+from sash.panes.aggregates import HOLISTIC
 from sash.plan.expressions import Call, Expression, Field, Literal, RowExpression
 from sash.plan.nodes import (
     Aggregate,
@@ -114,6 +115,8 @@ class _PanePlanner:
         check_shed_window(stream, windowed, scope.script, table)
         if isinstance(windowed.window, ElasticWindow):
             _check_lengths(body)
+        if isinstance(windowed.window, SessionWindow):
+            _check_sessions(body, stream)
         _refuse_tests(body)
         tables = bind_lookups(body, stream)
         windowed = replace(windowed, input=StreamScan(stream.name, tables.lookups))
@@ -206,6 +209,27 @@ def _check_lengths(body: BoundSelect) -> None:
     for where, terms in inside.items():
         for part in (part for term in terms for part in term.walk() if _is_length(part)):
             raise body.scope.error(f"no tuple has {WINDOW_LENGTH}, so it cannot stand {where}", part.span)
+
+
+def _check_sessions(body: BoundSelect, stream: Stream) -> None:
+    """Check that panes have the aggregates of each session: those that a row by the keys of GROUP BY has."""
+    if stream.shed is not None:
+        reason = f"'{stream.name}' may drop tuples (SHED), and without one of its tuples a session is two"
+        raise body.scope.error(f"{reason}: leave out SHED, or use [WINDOW d]", span_of(body.sources[0].node))
+    if body.items is not None:
+        call = body.items.call.function.upper()
+        way_out = "GROUP BY the item, and its sessions are listed"
+        raise body.scope.unsupported(f"{call} over sessions; {way_out}", word_in(body.select, call))
+    if body.sets:
+        what = "GROUPING SETS, ROLLUP and CUBE over sessions; give each set its own query"
+        raise body.scope.unsupported(what, word_in(body.select, "GROUP BY"))
+    conditions = [condition for condition in (body.having, body.qualify) if condition is not None]
+    asked = [*(entry.term for entry in body.entries), *conditions, *(key.term for key in body.order)]
+    for term in (part for each in asked for part in each.walk() if part.op == "aggregate"):
+        if str(term.value) in HOLISTIC:
+            name = "COUNT(DISTINCT ..)" if term.value == "count_distinct" else str(term.value).upper()
+            way_out = "an estimate (APPROX_COUNT_DISTINCT, APPROX_QUANTILE) is kept for each session"
+            raise body.scope.unsupported(f"{name} over sessions; {way_out}", term.span)
 
 
 def _is_length(term: Term) -> bool:

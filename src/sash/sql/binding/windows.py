@@ -19,7 +19,7 @@ from sqlglot import exp
 from sash.catalog import Stream
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.core.time import Micros, format_duration, format_instant
-from sash.core.window import ElasticWindow, LandmarkWindow, MixedWindow, RowWindow, TimeWindow
+from sash.core.window import ElasticWindow, LandmarkWindow, MixedWindow, RowWindow, SessionWindow, TimeWindow
 from sash.plan.expressions import RowExpression
 from sash.plan.nodes import StreamScan, StreamWindow
 from sash.sql.reading.cursor import Name
@@ -38,6 +38,8 @@ BoundWindow = tuple[TimeWindow | RowWindow, tuple[str, ...]]
 def bind_window(table: exp.Expr, stream: Stream, script: str, *, periodic: bool) -> StreamWindow:
     """A window that panes answer, at its multiples or once."""
     clause = _clause(table, stream, script, "[WINDOW 10 min SLIDE 2 min]" if periodic else "[WINDOW 10 min]")
+    if not periodic:
+        _refuse_sessions(clause, script)
     if clause.now:
         raise NotSupportedError("windows of the current instant (NOW)", script, clause.length_at)
     _refuse_continuous(clause, script, slides=periodic)
@@ -46,9 +48,13 @@ def bind_window(table: exp.Expr, stream: Stream, script: str, *, periodic: bool)
     window, partition = _checked(clause, stream, script)
     if isinstance(window, MixedWindow):  # `route` sends them to a plan
         raise NotSupportedError("windows of rows that slide by time, from panes", script, clause.span)
-    columns = (stream.schema.field(name) for name in partition)
-    by = tuple(RowExpression(identifier(column.name), column.type, (column.name,)) for column in columns)
-    return StreamWindow(StreamScan(stream.name), window, by)
+    time = _column(stream, stream.timestamp) if isinstance(window, SessionWindow) else None
+    return StreamWindow(StreamScan(stream.name), window, tuple(_column(stream, name) for name in partition), time)
+
+
+def _column(stream: Stream, name: str) -> RowExpression:
+    column = stream.schema.field(name)
+    return RowExpression(identifier(column.name), column.type, (column.name,))
 
 
 def bind_continuous_window(table: exp.Expr, stream: Stream, script: str, *, slides: bool = False) -> BoundWindow:
@@ -70,6 +76,7 @@ def bind_continuous_window(table: exp.Expr, stream: Stream, script: str, *, slid
 def bind_stored_window(table: exp.Expr, stream: Stream, script: str) -> BoundWindow:
     """A window that is read once from the stored rows, and the columns of its PARTITION BY."""
     clause = _clause(table, stream, script)
+    _refuse_sessions(clause, script)
     _refuse_continuous(clause, script, slides=False)
     _refuse_of_panes(clause, stream, script)
     return _checked(clause, stream, script)
@@ -90,12 +97,22 @@ def _refuse_continuous(clause: WindowClause, script: str, *, slides: bool) -> No
         raise CqlError(f"{reason}; leave it out", script, clause.internal_at)
 
 
+def _refuse_sessions(clause: WindowClause, script: str) -> None:
+    if isinstance(clause.window, SessionWindow):
+        reason = "sessions are told when they end, and a one-time query is answered now"
+        way_out = "REGISTER QUERY .. AS this SELECT, with KEEP if its answers are to be asked"
+        raise CqlError(f"{reason}: {way_out}", script, clause.length_at)
+
+
 def _refuse_of_panes(clause: WindowClause, stream: Stream, script: str, way_out: str = "") -> None:
     """Refuse windows of several lengths, and with fixed edges, where panes do not answer."""
     window = clause.window
     if isinstance(window, ElasticWindow):
         reason = "windows of several lengths are answered from panes, which have aggregates of one window"
         raise CqlError(f"{reason}: {way_out}give one length", script, clause.length_at)
+    if isinstance(window, SessionWindow):
+        reason = "sessions are answered from panes, which have aggregates of one window"
+        raise CqlError(f"{reason}: aggregate them, with GROUP BY the columns of a session", script, clause.length_at)
     if not isinstance(window, LandmarkWindow):
         return
     signs = (">=", "<") if stream.closed_left else (">", "<=")
@@ -111,6 +128,8 @@ def _checked(clause: WindowClause, stream: Stream, script: str) -> BoundWindow:
     if isinstance(clause.window, LandmarkWindow):
         clause = replace(clause, window=replace(clause.window, offset=stream.offset))
         _check_edges(clause, stream, script)
+    if isinstance(clause.window, SessionWindow):
+        clause = replace(clause, window=replace(clause.window, offset=stream.offset, closed_left=stream.closed_left))
     if isinstance(clause.window, TimeWindow | MixedWindow) and not clause.now:
         _check_multiples(clause, stream, script)
     columns = {name.text.lower(): _partition_column(name, stream, script) for name in clause.partition}
@@ -146,9 +165,16 @@ def check_all_slide(select: Select) -> None:
 def _check_multiples(clause: WindowClause, stream: Stream, script: str) -> None:
     window = clause.window
     elastic = window if isinstance(window, ElasticWindow) else ElasticWindow(0)
+    sessions = window if isinstance(window, SessionWindow) else SessionWindow(0)
     parts = (
+        ("GAP", sessions.gap, clause.length_at),
+        ("MAX", sessions.most, clause.most_at),
         ("WINDOW", elastic.shortest, clause.shortest_at),
-        ("WINDOW", 0 if window.unbounded or isinstance(window, RowWindow) else window.length, clause.length_at),
+        (
+            "WINDOW",
+            0 if sessions.gap or window.unbounded or isinstance(window, RowWindow) else window.length,
+            clause.length_at,
+        ),
         ("STEP", elastic.step, clause.step_at),
         ("SLIDE", window.slide, clause.slide_at),
         ("LAG", window.lag, clause.lag_at),
@@ -210,6 +236,9 @@ def check_one_slide(first: WindowClause, other: WindowClause, script: str) -> No
     if first.slide_at is None or other.slide_at is None:
         return
     slide, written = first.slide_at, ("", "EXACTLY ")[first.window.exactly]
+    if isinstance(other.window, SessionWindow) and not first.window.exactly:
+        reason = "all windows of a query slide together, and sessions are told at the multiples of SLIDE alone"
+        raise CqlError(f"{reason}: write SLIDE EXACTLY here", script, first.slide_at)
     if (other.window.slide, other.window.exactly) != (first.window.slide, first.window.exactly):
         wanted = f"SLIDE {written}{script[slide.start : slide.end]}"
         raise CqlError(f"all windows of a query slide together: write {wanted} here too", script, other.slide_at)

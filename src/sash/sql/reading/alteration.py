@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from sash.core.errors import CqlError, Span
-from sash.core.window import ElasticWindow, LandmarkWindow
+from sash.core.window import ElasticWindow, LandmarkWindow, SessionWindow
 from sash.sql.reading.cursor import Cursor
 from sash.sql.reading.dialect import tokenize
 from sash.sql.reading.places import TextEdit, window_clause
@@ -37,7 +37,7 @@ def _window(query: Select, setting: Setting, script: str) -> list[TextEdit]:
     if len(clauses) > 1:
         raise CqlError(f"the query has {len(clauses)} windows, and WINDOW sets one: {_WHOLE}", script, setting.at)
     window = clauses[0].window
-    if window.unbounded or clauses[0].now or isinstance(window, ElasticWindow | LandmarkWindow):
+    if window.unbounded or clauses[0].now or isinstance(window, ElasticWindow | LandmarkWindow | SessionWindow):
         written = query.script[clauses[0].span.start : clauses[0].span.end]
         raise CqlError(f"{written} has no length that WINDOW could set: {_WHOLE}", script, setting.at)
     return [TextEdit(clauses[0].length_at, setting.text)]
@@ -46,6 +46,9 @@ def _window(query: Select, setting: Setting, script: str) -> list[TextEdit]:
 def _slide(query: Select, setting: Setting, script: str) -> list[TextEdit]:
     """In all windows: the windows of a query have one SLIDE."""
     clauses = _clauses(query, setting, script)
+    if any(isinstance(clause.window, SessionWindow) for clause in clauses):
+        reason = "with another SLIDE, sessions could be told twice, or not at all"
+        raise CqlError(f"{reason}: {_WHOLE}", script, setting.at)
     places = [clause.slide_at for clause in clauses if clause.slide_at is not None]
     if not places:
         raise CqlError(f"the query has no SLIDE that could be set: {_WHOLE}", script, setting.at)

@@ -1,6 +1,7 @@
 """Windows that other systems write as calls, as windows of CQL.
 
     Spark       SELECT window.end, .. FROM packets .. GROUP BY window(ts, '60 seconds', '5 seconds'), src
+                SELECT session_window.end, .. FROM packets .. GROUP BY session_window(ts, '30 seconds'), src
     Flink       SELECT window_end, .. FROM TABLE(HOP(TABLE packets, DESCRIPTOR(ts), INTERVAL '5' SECOND, ..)) ..
                 GROUP BY window_start, window_end, src
     RisingWave  .. FROM HOP(packets, ts, INTERVAL '5' SECOND, INTERVAL '60' SECOND) ..
@@ -24,11 +25,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from sash.core.errors import CqlError, NotSupportedError, Span
 from sash.core.time import LONGEST, Micros, format_duration, parse_duration
-from sash.core.window import TimeWindow
+from sash.core.window import SessionWindow, TimeWindow
 from sash.sql.reading import places
 from sash.sql.reading.cursor import Name, token_span
 from sash.sql.reading.places import TextEdit, span_of
-from sash.sql.reading.window_clause import WindowCall, WindowClause
+from sash.sql.reading.window_clause import MOST_GAPS, WindowCall, WindowClause
 from sash.sql.types import identifier
 
 _EXAMPLE = "FROM packets [WINDOW 60 sec SLIDE 5 sec]"
@@ -41,7 +42,9 @@ _TABLES = ("hop", "tumble")
 # The calls that have no rows over an empty window.
 LISTS = ("top", "frequent", "histogram", "approx_top")
 _ARGUMENTS = {"hop": ("data", "timecol", "slide", "size", "offset"), "tumble": ("data", "timecol", "size", "offset")}
-_SESSIONS = "session windows; in Spark, session_window works on the rows of a sink"
+_SESSION = "session_window"
+_SESSION_EXAMPLE = "FROM packets [SESSION GAP 30 sec]"
+_SESSIONS = f"SESSION(..) in FROM; write {_SESSION_EXAMPLE}, and GROUP BY the keys; {_EDGES}"
 _GROUPED = f"write {_EXAMPLE}, or HOP and TUMBLE in FROM; {_EDGES}"
 _REFUSED = {
     **dict.fromkeys(("hop", "tumble"), f"in GROUP BY is refused: {_GROUPED}"),
@@ -226,7 +229,7 @@ class _SelectRewriter:
         # The alias of the window's stream, where there are other sources.
         self._source: str | None = None
         self._refuse_others()
-        calls = [node for node in self._own(exp.Anonymous) if node.name.lower() == "window"]
+        calls = [node for node in self._own(exp.Anonymous) if node.name.lower() in ("window", _SESSION)]
         table = next((each for each in self._sources() if self._call_of(each) is not None), None)
         if calls:
             self._spark(calls, table)
@@ -254,11 +257,8 @@ class _SelectRewriter:
 
     def _refuse_others(self) -> None:
         for node in self._own(exp.Anonymous):
-            name = node.name.lower()
-            if name == "session_window":
-                raise NotSupportedError(_SESSIONS, self._text, places.word_of(node))
-            if name in _REFUSED:
-                raise self._error(f"{node.name.upper()} {_REFUSED[name]}", places.word_of(node))
+            if node.name.lower() in _REFUSED:
+                raise self._error(f"{node.name.upper()} {_REFUSED[node.name.lower()]}", places.word_of(node))
 
     # -- Spark -----------------------------------------------------------------------------------------
 
@@ -270,11 +270,12 @@ class _SelectRewriter:
                 reason = "two windows in one SELECT: give each its own, FROM (SELECT ..) a JOIN (SELECT ..) b"
                 raise self._error(reason, places.word_of(node))
         named = [item for item in self._select.expressions if isinstance(item, exp.Alias) and item.this in calls]
-        self._names = {"window", *(item.alias.lower() for item in named)}
+        self._names = {first.name.lower(), *(item.alias.lower() for item in named)}
         removed = [place for place, item in enumerate(self._keys()) if self._is_window(item)]
         if not removed:
             reason = "stands in GROUP BY: without it every tuple would have a row for each of its windows"
-            raise self._error(f"WINDOW(..) {reason}; a window stands behind its stream's name, {_EXAMPLE}", at)
+            word, example = first.name.upper(), _SESSION_EXAMPLE if first.name.lower() == _SESSION else _EXAMPLE
+            raise self._error(f"{word}(..) {reason}; a window stands behind its stream's name, {example}", at)
         clause, source = self._spark_clause(first)
         if other is not None or places.window_clause(source) is not None:
             raise self._error(f"'{source.name}' has a window already: leave out one of them", at)
@@ -292,7 +293,7 @@ class _SelectRewriter:
                 self._replace(node, _STRUCT, node.name)
         for node in self._own(exp.Anonymous):
             if node == first:
-                self._replace(node, _STRUCT, "window")
+                self._replace(node, _STRUCT, first.name.lower())
 
     def _is_window(self, item: exp.Expr) -> bool:
         item = self._meant(item)
@@ -301,7 +302,7 @@ class _SelectRewriter:
         if isinstance(item, exp.Dot) and item.expression.name.lower() in _SIDES:
             # No two windows of a length have an edge in common.
             item = item.this
-        return isinstance(item, exp.Anonymous) and item.name.lower() == "window"
+        return isinstance(item, exp.Anonymous) and item.name.lower() in ("window", _SESSION)
 
     def _meant(self, key: exp.Expr) -> exp.Expr:
         """The expression of a GROUP BY key that is a place in the SELECT list."""
@@ -311,13 +312,15 @@ class _SelectRewriter:
         return key
 
     def _spark_clause(self, call: exp.Anonymous) -> tuple[WindowClause, exp.Expr]:
-        word, arguments = places.word_of(call), call.expressions
-        if not 2 <= len(arguments) <= 4:
-            raise self._error("WINDOW has the arguments (time, length, slide, start), the last two if needed", word)
+        word, name, arguments = places.word_of(call), call.name.upper(), call.expressions
+        is_session = call.name.lower() == _SESSION
+        if not 2 <= len(arguments) <= (2 if is_session else 4):
+            form = "(time, gap)" if is_session else "(time, length, slide, start), the last two if needed"
+            raise self._error(f"{name} has the arguments {form}", word)
         time, reader = arguments[0], _Durations(self._text, self._tokens[self._places[word.start]])
         if not isinstance(time, exp.Column) or isinstance(time.this, exp.Star):
-            raise self._error("WINDOW(..) is over the time of a stream, its TIMESTAMP column by itself", word)
-        size = reader.length(arguments[1], "a window's length")
+            raise self._error(f"{name}(..) is over the time of a stream, its TIMESTAMP column by itself", word)
+        size = reader.length(arguments[1], "a GAP" if is_session else "a window's length")
         slide = reader.length(arguments[2], "a SLIDE") if len(arguments) > 2 else size
         start = reader.micros(arguments[3]) if len(arguments) > 3 else 0
         qualifier = time.args.get("table")
@@ -328,11 +331,14 @@ class _SelectRewriter:
         ]
         if not sources or not isinstance(sources[0], exp.Table):
             reason = (
-                "WINDOW(..) is over the TIMESTAMP of a stream in FROM; inside of a sub-query write the window behind"
+                f"{name}(..) is over the TIMESTAMP of a stream in FROM; inside of a sub-query write the window behind"
             )
             raise self._error(f"{reason} the stream's name, {_EXAMPLE}", word)
-        made = WindowCall(call.name.upper(), word, Name(time.name, span_of(time)), size + start)
-        window = TimeWindow(size, slide, exactly=True)
+        made = WindowCall(name, word, Name(time.name, span_of(time)), size + start)
+        window: TimeWindow = TimeWindow(size, slide, exactly=True)
+        if is_session:
+            # Spark tells a session when it has ended, and has no longest one.
+            window = SessionWindow.of(size, MOST_GAPS * size, size)
         return WindowClause(window, span_of(sources[0].this), word, word, call=made), sources[0]
 
     # -- Flink and RisingWave --------------------------------------------------------------------------

@@ -5,6 +5,7 @@
     [UNBOUNDED [SLIDE [EXACTLY] d] [LAG d]]                     all of the stream up to now
     [SINCE 'time' | midnight [SLIDE [EXACTLY] d] [LAG d]]       landmark: from there up to now
     [FROM 'time' TO 'time' [SLIDE [EXACTLY] d]]                 fixed: what there is of it by now
+    [SESSION GAP d [MAX d] [SLIDE [EXACTLY] d]]                 the sessions that have ended since the last answer
     [[PARTITION BY k, ..] ROWS n [SLIDE [EXACTLY] n] [LAG n]]   row-based: everything counts tuples
     [[PARTITION BY k, ..] ROWS n SLIDE [EXACTLY] d]             the last rows as of multiples of a time
     [NOW]                                                       the tuples of the current instant
@@ -23,13 +24,15 @@ from dataclasses import dataclass, replace
 
 from sash.core.errors import CqlError, Span
 from sash.core.time import EARLIEST, LATEST, UNITS, Micros, format_duration, parse_duration
-from sash.core.window import FOREVER, ElasticWindow, LandmarkWindow, MixedWindow, RowWindow, TimeWindow
+from sash.core.window import FOREVER, ElasticWindow, LandmarkWindow, MixedWindow, RowWindow, SessionWindow, TimeWindow
 from sash.expr.parsing import timestamp
 from sash.sql.reading.cursor import Cursor, Name
 
-_FORMS = "WINDOW, ROWS, PARTITION BY, UNBOUNDED, SINCE or FROM, for example [WINDOW 10 min SLIDE 2 min]"
+_FORMS = "WINDOW, ROWS, PARTITION BY, UNBOUNDED, SINCE, FROM or SESSION, for example [WINDOW 10 min SLIDE 2 min]"
 _MOST_ROWS = 10**15
 _MOST_LENGTHS = 1_000
+# The longest session, in gaps, where no MAX is written.
+MOST_GAPS = 100
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class WindowClause:
     until_at: Span | None = None
     shortest_at: Span | None = None
     step_at: Span | None = None
+    most_at: Span | None = None
     call: WindowCall | None = None
 
 
@@ -80,6 +84,8 @@ def parse_window_clause(cursor: Cursor) -> WindowClause:
         return _landmark(cursor, start)
     if cursor.accept("FROM"):
         return _fixed(cursor, start)
+    if cursor.accept("SESSION"):
+        return _session(cursor, start)
     word = "RANGE" if cursor.at("RANGE") else "WINDOW"
     if not cursor.accept(word):
         raise cursor.error(f"expected {_FORMS}, got {cursor.found()}")
@@ -158,6 +164,26 @@ def _fixed(cursor: Cursor, start: int) -> WindowClause:
     if clause.lag_at is not None:
         raise cursor.error("LAG moves the end of a window, and TO fixes it: leave out LAG", clause.lag_at)
     return replace(clause, until_at=until_at)
+
+
+def _session(cursor: Cursor, start: int) -> WindowClause:
+    """Every multiple of SLIDE is answered, because each session is told once; without SLIDE, those of the gap."""
+    cursor.expect("GAP", "GAP and the time without tuples that ends a session, such as GAP 30 sec")
+    gap, gap_at = _duration(cursor, "GAP", "a GAP", 1)
+    most, most_at = MOST_GAPS * gap, None
+    if cursor.accept("MAX"):
+        most, most_at = _duration(cursor, "MAX", "the longest session", 1)
+        if most < gap:
+            raise cursor.error("MAX must not be shorter than GAP: it is the length of the longest session", most_at)
+    if cursor.at("LAG"):
+        raise cursor.error("LAG moves the end of a window, and a session ends after its last tuple: leave out LAG")
+    clause = _rest(cursor, start, TimeWindow, gap, gap_at, _duration)
+    if clause.lag_at is not None:
+        reason = "LAG moves the end of a window, and a session ends after its last tuple: leave out LAG"
+        raise cursor.error(reason, clause.lag_at)
+    slide = gap if clause.window.slide is None else clause.window.slide
+    window = SessionWindow.of(gap, most, slide)
+    return replace(clause, window=window, slide_at=clause.slide_at or gap_at, most_at=most_at)
 
 
 def _instant(cursor: Cursor, word: str, what: str = "a time") -> tuple[Micros, Span]:
