@@ -200,8 +200,14 @@ CHAPTERS: dict[str, tuple[Chapter, ...]] = {
             "aggregates",
             as_periodic,
             [
-                (examples.expand(f"SELECT {call[0]} AS x FROM packets W"), (f"{call[0]}: {call[3]}",))
-                for call in test_aggregates.CALLS
+                *(
+                    (examples.expand(f"SELECT {call[0]} AS x FROM packets W"), (f"{call[0]}: {call[3]}",))
+                    for call in test_aggregates.CALLS
+                ),
+                *(
+                    (examples.expand(f"SELECT {text} AS x FROM packets W"), (name,))
+                    for text, name, *_ in test_aggregates.VALUE_LISTS
+                ),
             ],
             texts(test_aggregates.ERRORS),
             texts(test_aggregates.LATER),

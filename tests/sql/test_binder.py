@@ -199,7 +199,7 @@ LATER = [
         "make a column of it before the stream is made: df.selectExpr('*', 'http.status AS http_status')",
     ),
     ("SELECT COUNT(*) FROM logs [WINDOW 10 min SLIDE 2 min] WHERE «logs.http.status» = 200", "fields of structs"),
-    ("SELECT «COLLECT_LIST»(src) FROM packets W", "the aggregate COLLECT_LIST"),
+    ("SELECT «TRY_SUM»(src) FROM packets W", "the aggregate TRY_SUM"),
     ("SELECT COUNT(*) FROM packets W WHERE tags[0] = 'x'", None),
     ("SELECT «MD5»(protocol), COUNT(*) FROM packets W GROUP BY protocol", "function MD5 over an answer"),
     ("SELECT CAST(«AVG»(length) AS STRING) FROM packets W", "CAST of DOUBLE to STRING over an answer"),

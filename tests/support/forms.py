@@ -33,6 +33,12 @@ def _nth(x: str, n: int, d: int) -> str:
     return _NTH.format(x=x, n=n, d=d)
 
 
+def _listed(x: str, order: str, where: str = "") -> str:
+    """The values that are not NULL, in an order; no list is an empty one."""
+    name = x.split()[-1]
+    return f"coalesce(list({x} ORDER BY {order}) FILTER (WHERE {name} IS NOT NULL{where}), [])"
+
+
 _MODE = (
     "SELECT a.k, b.v FROM (SELECT DISTINCT k FROM {t}) a LEFT JOIN (SELECT k, v, row_number() OVER "
     "(PARTITION BY k ORDER BY count(*) DESC, v) AS place FROM {t} WHERE v IS NOT NULL GROUP BY k, v) b "
@@ -114,6 +120,22 @@ FORMS = [
         "FROM s {w} GROUP BY k",
         "SELECT k, quantile_cont(v, 0.3), quantile_cont(v, 0.7), percentile_disc(0.3) WITHIN GROUP (ORDER BY v), "
         "percentile_disc(0.7) WITHIN GROUP (ORDER BY v DESC) FROM {t} GROUP BY k",
+    ),
+    Form(
+        "SELECT k, COLLECT_LIST(v) AS l, COLLECT_SET(v) AS s, COUNT(DISTINCT v) AS d, ARRAY_AGG(g, 3) AS a, "
+        "COLLECT_LIST(DISTINCT g) FILTER (WHERE v > 9) AS f FROM s {w} GROUP BY k",
+        f"SELECT k, {_listed('v', '_us, v')}, {_listed('DISTINCT v', 'v')}, count(DISTINCT v), "
+        f"{_listed('g', '_us, g')}[:3], {_listed('DISTINCT g', 'g', ' AND v > 9')} FROM {{t}} GROUP BY k",
+    ),
+    Form(
+        "SELECT COLLECT_LIST(w) AS l, LISTAGG(g, '-') AS a, STRING_AGG(DISTINCT g) AS b, "
+        "LISTAGG(g, '+', 4) WITHIN GROUP (ORDER BY v DESC) AS c, LISTAGG(g, '') WITHIN GROUP (ORDER BY g) AS d, "
+        "LISTAGG(g, '.') WITHIN GROUP (ORDER BY v) AS e "
+        "FROM s {w} WHERE v < 50",
+        f"SELECT {_listed('w', '_us, w')}, string_agg(g, '-' ORDER BY _us, g), string_agg(DISTINCT g, '' ORDER BY g), "
+        f"nullif(array_to_string({_listed('g', 'v DESC, g DESC')}[:4], '+'), ''), string_agg(g, '' ORDER BY g), "
+        "string_agg(g, '.' ORDER BY v NULLS FIRST, g) "
+        "FROM {t} WHERE v < 50",
     ),
     Form(
         "SELECT COUNT(*) AS n, MEDIAN(v) AS m FROM s {w} HAVING COUNT(*) > 9 AND MAX(v) > 20",

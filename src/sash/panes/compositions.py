@@ -65,8 +65,17 @@ def _join(node: AnswerJoin, left: pa.Table, right: pa.Table) -> pa.Table:
         others = np.tile(np.arange(right.num_rows), left.num_rows)
         return pa.table({**_fields(left.take(pa.array(rows))), **_fields(right.take(pa.array(others)))})
     mine, theirs = [key for key, _ in node.keys], [key for _, key in node.keys]
-    # One thread: the same tables give the same order of rows.
-    return left.join(right, mine, theirs, _KINDS[node.kind], coalesce_keys=False, use_threads=False)
+    # Arrow joins no lists: the keys are joined with the places of the rows. One thread: the same tables give the same
+    # order of rows.
+    joined = _numbered(left, mine, "left").join(
+        _numbered(right, theirs, "right"), mine, theirs, _KINDS[node.kind], coalesce_keys=False, use_threads=False
+    )
+    return pa.table({**_fields(left.take(joined["left"])), **_fields(right.take(joined["right"]))})
+
+
+def _numbered(table: pa.Table, keys: list[str], name: str) -> pa.Table:
+    """Some columns, and the place of each row; names of columns have a dot."""
+    return table.select(list(dict.fromkeys(keys))).append_column(name, pa.array(np.arange(table.num_rows)))
 
 
 def _fields(table: pa.Table) -> dict[str, pa.Array]:

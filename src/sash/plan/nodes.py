@@ -131,6 +131,8 @@ class AggregateCall:
         return predicate if self.filtered is None else self.filtered
 
     def __str__(self) -> str:
+        if self.function in ("collect_list", "collect_set", "listagg"):
+            return self.name
         return self._call if self.condition is None else f"{self._call} FILTER (WHERE {self.condition})"
 
     @property

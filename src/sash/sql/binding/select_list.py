@@ -230,6 +230,8 @@ def order(tree: exp.Select, scope: Scope, columns: list[SelectEntry], named: dic
     keys = []
     for node in clause.expressions:
         term = ordinal(node.this, scope, columns, "ORDER BY") or type_expression(node.this, inner)
+        if pt.is_nested(term.type):
+            raise scope.unsupported(f"ORDER BY of {spark_name(term.type)}", span_of(node.this))
         keys.append(Order(term, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))))
     return keys
 

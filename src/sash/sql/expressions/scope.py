@@ -149,12 +149,11 @@ class FromColumns:
             return found
         return self.outer.find(name, qualifier, span)
 
-    def event_time(self, title: str, at: Span, scope: Scope) -> Term:
-        """The event time of the only stream."""
+    def event_time(self, title: str, otherwise: str, at: Span, scope: Scope) -> Term:
+        """The event time of the only stream; without it the message says what to write `otherwise`."""
         times = [source.find(source.time, at) for source in self.sources if source.time]
         if len(times) != 1 or not times[0]:
-            by = {"FIRST": "MIN_BY", "LAST": "MAX_BY"}[title]
-            raise scope.error(f"{title} goes by the event time of one stream: write {by}(x, y) to say by what", at)
+            raise scope.error(f"{title} goes by the event time of one stream: write {otherwise}", at)
         return times[0][0]
 
     def _visible(self, name: str, span: Span) -> list[Term]:

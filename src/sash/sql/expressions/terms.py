@@ -193,6 +193,11 @@ def _text(value: date | bytes) -> str:
 def _aggregate(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
     if term.value in ("first", "last"):
         return f"{name(str(term.value))}({render(term.args[0], name)})", _PRIMARY
+    if term.value in ("collect_list", "collect_set"):
+        value, _, *most = (render(arg, name) for arg in term.args)
+        return f"{name(str(term.value))}({', '.join([value, *most])})", _PRIMARY
+    if term.value == "listagg":
+        return _listagg(term, name), _PRIMARY
     if term.value == "percentile_disc":
         x, p, descending = term.args
         order = f"{render(x, name)}{' DESC' if descending.value else ''}"
@@ -202,6 +207,13 @@ def _aggregate(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
     if term.value == "count_distinct":
         return f"{name('count')}(DISTINCT {arguments})", _PRIMARY
     return f"{name(str(term.value))}({arguments})", _PRIMARY
+
+
+def _listagg(term: Term, name: Callable[[str], str]) -> str:
+    value, order, separator, once, descending, *most = term.args
+    listed = ", ".join(render(each, name) for each in (value, separator, *most))
+    way = f"{render(order, name)}{' DESC' if descending.value else ''}"
+    return f"{name('listagg')}({'DISTINCT ' if once.value else ''}{listed}) WITHIN GROUP (ORDER BY {way})"
 
 
 def _filter(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
