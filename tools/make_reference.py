@@ -240,9 +240,9 @@ CHAPTERS: dict[str, tuple[Chapter, ...]] = {
             "Sub-queries",
             "sub-queries",
             as_periodic,
-            expanded((SPELT(text), lines) for text, lines in test_sub_queries.PLANS),
-            texts([(SPELT(text),) for text, _ in test_sub_queries.ERRORS]),
-            texts([(SPELT(text),) for text, _ in test_sub_queries.LATER]),
+            expanded((SPELT(text), lines) for text, lines in (*test_sub_queries.PLANS, *test_sub_queries.PROBES)),
+            texts([(SPELT(text),) for text, _ in (*test_sub_queries.ERRORS, *test_sub_queries.IN_EXPRESSIONS)]),
+            texts([(SPELT(text),) for text, _ in (*test_sub_queries.LATER, *test_sub_queries.NOT_IN_EXPRESSIONS)]),
         ),
         Chapter(
             "WITH",

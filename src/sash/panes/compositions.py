@@ -6,12 +6,25 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from sash.core.errors import QueryFailedError
 from sash.expr.evaluate import evaluate
-from sash.expr.value_codes import one_array
+from sash.expr.value_codes import canonical, one_array
 from sash.panes.answers import sorted_and_limited
 from sash.panes.window_functions import all_columns, with_window_functions
-from sash.plan.nodes import AnswerFilter, AnswerJoin, AnswerUnion, AnswerWindow, Limit, Node, Project, Sort, Subquery
+from sash.plan.nodes import (
+    AnswerFilter,
+    AnswerJoin,
+    AnswerProbe,
+    AnswerUnion,
+    AnswerWindow,
+    Limit,
+    Node,
+    Project,
+    Sort,
+    Subquery,
+)
 from sash.plan.periodic import Composition, sub_queries
 
 _KINDS = {"inner": "inner", "left": "left outer", "right": "right outer", "full": "full outer"}
@@ -37,6 +50,9 @@ def _joined(node: Node, tables: Iterator[pa.Table]) -> pa.Table:
     if isinstance(node, AnswerJoin):
         left = _joined(node.left, tables)
         return _join(node, left, _joined(node.right, tables))
+    if isinstance(node, AnswerProbe):
+        rows = _joined(node.input, tables)
+        return rows.append_column(node.name, _probed(node, rows, _joined(node.query, tables)))
     if isinstance(node, AnswerUnion):
         return pa.concat_tables([_joined(part, tables) for part in node.parts])
     assert isinstance(node, AnswerFilter | AnswerWindow | Sort | Limit)
@@ -76,6 +92,31 @@ def _join(node: AnswerJoin, left: pa.Table, right: pa.Table) -> pa.Table:
 def _numbered(table: pa.Table, keys: list[str], name: str) -> pa.Table:
     """Some columns, and the place of each row; names of columns have a dot."""
     return table.select(list(dict.fromkeys(keys))).append_column(name, pa.array(np.arange(table.num_rows)))
+
+
+def _probed(node: AnswerProbe, rows: pa.Table, asked: pa.Table) -> pa.Array:
+    """A column of the rows from a sub-query's answer."""
+    if node.kind == "exists":
+        return pa.array(np.full(rows.num_rows, asked.num_rows > 0))
+    assert node.of is not None
+    column = evaluate(node.of, _fields(asked), asked.num_rows)
+    if node.value is not None:
+        return _is_in(evaluate(node.value, _fields(rows), rows.num_rows), column)
+    if len(column) > 1:
+        way_out = "aggregate without GROUP BY, or write LIMIT 1 or IN"
+        raise QueryFailedError(f"{node.text} has {len(column)} rows, and a value is one row: {way_out}")
+    only = column if len(column) else pa.nulls(1, column.type)
+    return only.take(pa.array(np.zeros(rows.num_rows, dtype=np.int64)))
+
+
+def _is_in(values: pa.Array, among: pa.Array) -> pa.Array:
+    """Whether each value is among some, as SQL has it: NULL if that depends on a NULL."""
+    known = canonical(among.drop_null())
+    found = pc.is_in(canonical(values), value_set=known)
+    if not len(among):
+        return found
+    unknown = pc.is_null(values) if len(known) == len(among) else pc.invert(found)
+    return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
 
 
 def _fields(table: pa.Table) -> dict[str, pa.Array]:

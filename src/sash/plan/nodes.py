@@ -246,6 +246,26 @@ class AnswerUnion:
 
 
 @dataclass(frozen=True)
+class AnswerProbe:
+    """The rows with a column from a sub-query's answer: its only value, whether it has rows, whether a value is in it.
+
+    `kind` is value, exists or in. `value` is the compared one, over the rows; `of` the sub-query's column, in one type
+    with it. `text` is the sub-query as it was written.
+    """
+
+    input: AnswerProbe | AnswerJoin | AnswerUnion | Subquery
+    query: Subquery
+    name: str
+    kind: str
+    of: Expression | None = None
+    value: Expression | None = None
+    text: str = field(default="", compare=False)
+
+    def describe(self) -> str:
+        return f"AnswerProbe {self.name}"
+
+
+@dataclass(frozen=True)
 class OverCall:
     """A window function: a value for each row of an answer, from the rows of its partition.
 
@@ -266,7 +286,7 @@ class OverCall:
 class AnswerWindow:
     """The rows with a column for each window function, under its name."""
 
-    input: AnswerFilter | AnswerJoin | AnswerUnion | Subquery
+    input: AnswerFilter | AnswerProbe | AnswerJoin | AnswerUnion | Subquery
     calls: tuple[OverCall, ...]
 
     def describe(self) -> str:
@@ -277,7 +297,7 @@ class AnswerWindow:
 class AnswerFilter:
     """WHERE over the columns of answers, and QUALIFY over those of window functions too."""
 
-    input: AnswerWindow | AnswerJoin | AnswerUnion | Subquery
+    input: AnswerWindow | AnswerProbe | AnswerJoin | AnswerUnion | Subquery
     condition: Expression
 
     def describe(self) -> str:
@@ -286,7 +306,7 @@ class AnswerFilter:
 
 @dataclass(frozen=True)
 class Sort:
-    input: Having | Aggregate | AnswerFilter | AnswerWindow | AnswerJoin | AnswerUnion | Subquery
+    input: Having | Aggregate | AnswerRows
     keys: tuple[SortKey, ...]
 
     def describe(self) -> str:
@@ -295,7 +315,7 @@ class Sort:
 
 @dataclass(frozen=True)
 class Limit:
-    input: Sort | Having | Aggregate | AnswerFilter | AnswerWindow | AnswerJoin | AnswerUnion | Subquery
+    input: Sort | Having | Aggregate | AnswerRows
     count: int
 
     def describe(self) -> str:
@@ -310,7 +330,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Project:
-    input: Limit | Sort | Having | Items | Aggregate | AnswerFilter | AnswerWindow | AnswerJoin | AnswerUnion | Subquery
+    input: Limit | Sort | Having | Items | Aggregate | AnswerRows
     outputs: tuple[Output, ...]
 
     def describe(self) -> str:
@@ -320,6 +340,7 @@ class Project:
         )
 
 
+AnswerRows = AnswerFilter | AnswerWindow | AnswerProbe | AnswerJoin | AnswerUnion | Subquery
 Node = (
     Project
     | Limit
@@ -332,6 +353,7 @@ Node = (
     | StreamScan
     | AnswerFilter
     | AnswerWindow
+    | AnswerProbe
     | AnswerJoin
     | AnswerUnion
     | Subquery
@@ -341,6 +363,8 @@ Node = (
 def inputs(node: Node) -> tuple[Node, ...]:
     if isinstance(node, AnswerJoin):
         return (node.left, node.right)
+    if isinstance(node, AnswerProbe):
+        return (node.input, node.query)
     if isinstance(node, AnswerUnion):
         return node.parts
     return () if isinstance(node, StreamScan) else (node.input,)

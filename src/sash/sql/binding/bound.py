@@ -20,7 +20,7 @@ from sash.core.errors import Span
 from sash.plan.set_windows import HIGH, LOW
 from sash.sql.binding.select_list import ItemRows, Order, SelectEntry
 from sash.sql.expressions.scope import Scope
-from sash.sql.expressions.terms import Term
+from sash.sql.expressions.terms import AskedQuery, Term, asked_in
 from sash.sql.reading.output_clause import OutputClause
 from sash.sql.reading.places import approx_at, output_of, span_of, window_clause, word_of
 from sash.sql.reading.statements import Select
@@ -69,6 +69,7 @@ class BoundTest:
     """[NOT] EXISTS (SELECT ..) or x [NOT] IN (SELECT y ..).
 
     `compared` is x with y, in one type. `tied`: the sub-query is a plain SELECT, whose ties refer to the query around.
+    `condition` is the test as a condition over answers, if nothing ties it to the rows around.
     """
 
     query: BoundSelect | BoundSet
@@ -77,6 +78,7 @@ class BoundTest:
     at: Span
     compared: tuple[Term, Term] | None = None
     tied: bool = True
+    condition: Term | None = None
 
     @property
     def title(self) -> str:
@@ -125,6 +127,18 @@ class BoundSelect:
         """Whether window functions are computed over its rows."""
         asked = (*(entry.term for entry in self.entries), *(key.term for key in self.order))
         return self.qualify is not None or any(part.op == "over" for term in asked for part in term.walk())
+
+    @property
+    def asked(self) -> tuple[Term, ...]:
+        """The terms that are sub-queries in its expressions."""
+        behind = (term for term in (self.having, self.qualify) if term is not None)
+        terms = (*self.conditions, *(entry.term for entry in self.entries), *(key.term for key in self.order), *behind)
+        return tuple(part for term in terms for part in asked_in(term))
+
+    @property
+    def asked_queries(self) -> list[BoundSelect | BoundSet]:
+        found = {asked.name: asked.body for term in self.asked if isinstance(asked := term.value, AskedQuery)}
+        return [body for body in found.values() if isinstance(body, BoundSelect | BoundSet)]
 
     @property
     def is_grouped(self) -> bool:
@@ -177,6 +191,7 @@ def parts(body: BoundSelect | BoundSet) -> Iterator[BoundSelect | BoundSet]:
         sources = [source.relation for source in body.sources]
         inner = [each for each in sources if isinstance(each, BoundSelect | BoundSet)]
         inner += [test.query for test in body.tests]
+        inner += body.asked_queries
     for each in inner:
         yield from parts(each)
 

@@ -17,7 +17,7 @@ from sash.catalog import Catalog, DeclaredArchive, Stream, Table
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.core.user_aggregate import UserAggregate
 from sash.sql.expressions.functions import REFUSED
-from sash.sql.expressions.terms import Term, render
+from sash.sql.expressions.terms import AskedQuery, Term, render
 from sash.sql.reading.places import span_of, word_of
 
 _NOWHERE = Span(0, 1)
@@ -182,7 +182,8 @@ class FromColumns:
 
 @dataclass(frozen=True)
 class Scope:
-    """`no_aggregates` is why an aggregate is not allowed here; empty if it is allowed.
+    """`no_aggregates` is why an aggregate is not allowed here; empty if it is allowed. `ask` binds a sub-query of an
+    expression, where one may stand.
 
     `user` are the aggregates that the program has made, by lower-case name.
     """
@@ -193,9 +194,11 @@ class Scope:
     aliases: Mapping[str, Term] = field(default_factory=dict)
     aliases_first: bool = False
     user: Mapping[str, UserAggregate] = field(default_factory=dict)
+    ask: Callable[[exp.Expr], AskedQuery] | None = None
 
     def without_aggregates(self, reason: str) -> Scope:
-        return replace(self, no_aggregates=reason, aliases={})
+        """The scope of what is computed over rows: it has no sub-queries either."""
+        return replace(self, no_aggregates=reason, aliases={}, ask=None)
 
     def with_aliases(self, aliases: Mapping[str, Term], *, first: bool = False, no_aggregates: str = "") -> Scope:
         return replace(self, aliases=aliases, aliases_first=first, no_aggregates=no_aggregates)
