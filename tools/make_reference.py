@@ -109,6 +109,8 @@ COUNT = "SELECT COUNT(*) FROM packets "
 REGISTER = "REGISTER QUERY q AS SELECT COUNT(*) FROM packets [WINDOW 1 min SLIDE 1 min]"
 IN_WHERE = "SELECT src FROM packets [RANGE 5 sec] s WHERE "
 SPELT = test_sub_queries.spelt
+SUB_QUERIES = (*test_sub_queries.PLANS, *test_sub_queries.PROBES, *test_sub_queries.UNIONS)
+SUB_QUERY_ERRORS = (*test_sub_queries.ERRORS, *test_sub_queries.IN_EXPRESSIONS, *test_sub_queries.UNION_ERRORS)
 CHAPTERS: dict[str, tuple[Chapter, ...]] = {
     "statements": (
         Chapter(
@@ -240,8 +242,8 @@ CHAPTERS: dict[str, tuple[Chapter, ...]] = {
             "Sub-queries",
             "sub-queries",
             as_periodic,
-            expanded((SPELT(text), lines) for text, lines in (*test_sub_queries.PLANS, *test_sub_queries.PROBES)),
-            texts([(SPELT(text),) for text, _ in (*test_sub_queries.ERRORS, *test_sub_queries.IN_EXPRESSIONS)]),
+            expanded((SPELT(text), lines) for text, lines in SUB_QUERIES),
+            texts([(SPELT(text),) for text, _ in SUB_QUERY_ERRORS]),
             texts([(SPELT(text),) for text, _ in (*test_sub_queries.LATER, *test_sub_queries.NOT_IN_EXPRESSIONS)]),
         ),
         Chapter(

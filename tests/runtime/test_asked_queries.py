@@ -66,6 +66,8 @@ OF_TUPLES = f"SELECT k, COUNT(*) AS n FROM {SHORT} WHERE k IN (SELECT k FROM {LO
         (f"{IN_ANSWER} k IN (SELECT k FROM {LONG} GROUP BY k)", Route.PANES),
         (f"{IN_ANSWER} {TIED}", Route.CHANGES),
         (OF_TUPLES, Route.CHANGES),
+        (f"SELECT k FROM {SHORT} GROUP BY k UNION SELECT k + 1 FROM {LONG} GROUP BY k + 1", Route.PANES),
+        (f"SELECT k FROM {SHORT} UNION ALL SELECT k FROM {LONG} GROUP BY k", Route.CHANGES),
     ],
 )
 def test_routes(text: str, expected: Route) -> None:

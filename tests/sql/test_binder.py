@@ -203,7 +203,7 @@ LATER = [
     ("SELECT COUNT(*) FROM packets W WHERE tags[0] = 'x'", None),
     ("SELECT «MD5»(protocol), COUNT(*) FROM packets W GROUP BY protocol", "function MD5 over an answer"),
     ("SELECT CAST(«AVG»(length) AS STRING) FROM packets W", "CAST of DOUBLE to STRING over an answer"),
-    ("SELECT COUNT(*) FROM packets W «UNION» ALL SELECT COUNT(*) FROM packets W", "UNION"),
+    ("SELECT COUNT(*) FROM packets W «EXCEPT» ALL SELECT COUNT(*) FROM packets W", "EXCEPT"),
     ("SELECT COUNT(*) FROM packets W GROUP BY «tags»", "GROUP BY of ARRAY<STRING>"),
     ("SELECT COUNT(*) FROM packets W JOIN «trades» [ROWS 9 SLIDE 1] ON src = shares", "joins of streams; put each"),
     ("SELECT COUNT(*) FROM packets W WHERE src IN (SELECT dst FROM packets W)", None),

@@ -345,6 +345,65 @@ def test_sub_queries_in_expressions(query: str, expected: list[str]) -> None:
     assert found == expected
 
 
+UNIONS = [
+    (
+        (
+            "SELECT src, COUNT(*) AS n FROM packets W GROUP BY src UNION ALL "
+            "SELECT dst, AVG(port) FROM packets W GROUP BY dst ORDER BY n DESC, 1 LIMIT 3"
+        ),
+        [
+            "Project union.src AS src, union.n AS n",
+            "Limit 3",
+            "Sort union.n DESC, union.src ASC",
+            "AnswerUnion",
+            "Subquery union",
+            "Project src, cast(COUNT(*)) AS n",
+            "Aggregate COUNT(*) BY src",
+            "Subquery union",
+            "Project dst AS src, AVG(port) AS n",
+            "Aggregate AVG(port) BY dst",
+        ],
+    ),
+    (
+        "SELECT x FROM (SELECT n AS x FROM {a} UNION SELECT m FROM {b}) u WHERE x > 3",
+        [
+            "Project u.x AS x",
+            "AnswerFilter gt(u.x, 3)",
+            "Subquery u",
+            "Project union.x AS x",
+            "AnswerUnion distinct",
+            "Subquery union",
+            "Project a.n AS x",
+            "Subquery a",
+            "Project src, COUNT(*) AS n",
+            "Aggregate COUNT(*) BY src",
+            "Subquery union",
+            "Project b.m AS x",
+            "Subquery b",
+            "Project src, SUM(length) AS m",
+            "Aggregate SUM(length) BY src",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "expected"), UNIONS)
+def test_unions_of_answers(query: str, expected: list[str]) -> None:
+    assert described(spelt(query)) == expected
+
+
+UNION_ERRORS = [
+    (
+        "SELECT COUNT(*) FROM packets W UNION SELECT COUNT(*) FROM packets [WINDOW 9 min SLIDE «9 min»]",
+        "all windows of a query slide together: write SLIDE 2 min here too",
+    ),
+    (
+        "SELECT COUNT(*) AS n FROM packets W UNION ALL SELECT MAX(src) AS m FROM packets W ORDER BY «m»",
+        "unknown column",
+    ),
+    ("SELECT COLLECT_SET(src) FROM packets W «UNION» SELECT COLLECT_SET(dst) FROM packets W", "DISTINCT of ARRAY<INT>"),
+    ("SELECT COUNT(*) FROM packets W UNION ALL SELECT «src» FROM packets W", "a SELECT without aggregates; GROUP BY"),
+]
 IN_EXPRESSIONS = [
     (
         "SELECT COUNT(*) FROM packets W HAVING COUNT(*) > («SELECT src, dst FROM packets W GROUP BY src, dst»)",
@@ -479,14 +538,14 @@ LATER = [
     ("SELECT n FROM {a} JOIN «(»SELECT src FROM packets W GROUP BY src) x JOIN {b} ON x.src = b.src ON TRUE", "a join"),
     ("SELECT n FROM (SELECT COUNT(*) AS n FROM packets W) «a(m»)", "names for columns behind an alias"),
     ("SELECT a.n FROM {a}, (SELECT COUNT(*) AS n FROM «trades» [WINDOW 1 min SLIDE 2 min]) t", "different streams"),
-    ("SELECT n FROM (SELECT COUNT(*) AS n FROM packets W «UNION» ALL SELECT COUNT(*) FROM packets W) a", "UNION"),
+    ("SELECT n FROM (SELECT COUNT(*) AS n FROM packets W «INTERSECT» SELECT COUNT(*) FROM packets W) a", "INTERSECT"),
     ("SELECT «MD5»(p) FROM (SELECT protocol AS p FROM packets W GROUP BY protocol) a", "function MD5 over an answer"),
     ("SELECT n FROM {a} WHERE «n IN (SELECT dst FROM packets» [ROWS 9 SLIDE 1])", "sub-queries (IN)"),
     ("SELECT «* EXCEPT (n»)  FROM {a}", "EXCEPT, REPLACE and RENAME after *"),
 ]
 
 
-@pytest.mark.parametrize(("text", "reason"), [*ERRORS, *IN_EXPRESSIONS])
+@pytest.mark.parametrize(("text", "reason"), [*ERRORS, *IN_EXPRESSIONS, *UNION_ERRORS])
 def test_errors_point_at_the_word(text: str, reason: str) -> None:
     check_error(spelt(text), reason)
 

@@ -210,6 +210,15 @@ SEVERAL = [
                 "SELECT a.k, a.n FROM (SELECT k, COUNT(*) AS n FROM {8} GROUP BY k) a WHERE a.k IN (SELECT k FROM {4} "
                 "GROUP BY k) AND NOT EXISTS (SELECT COUNT(*) FROM {9} HAVING COUNT(*) > 20)"
             ),
+            "SELECT k, SUM(v) AS t, g FROM {5} GROUP BY k, g UNION ALL SELECT 7, AVG(x), 'all' FROM {9} WHERE v > 5",
+            (
+                "SELECT k, COUNT(*) AS n FROM {6} GROUP BY k UNION SELECT v % 3, COUNT(*) FROM {3} GROUP BY v % 3 "
+                "UNION SELECT k, COUNT(*) FROM {6} GROUP BY k ORDER BY n DESC, k ASC NULLS FIRST LIMIT 3"
+            ),
+            (
+                "SELECT u.x, EXISTS (SELECT k FROM {1} GROUP BY k UNION SELECT MAX(k) FROM {2} HAVING MAX(k) > 2) AS e "
+                "FROM (SELECT MAX(x) AS x FROM {4} UNION SELECT CAST(MIN(v) AS DOUBLE) FROM {8}) u"
+            ),
             (
                 "SELECT k, SUM(v) AS t FROM {5} GROUP BY k HAVING COUNT(*) > 1 QUALIFY RANK() OVER (ORDER BY COUNT(*)) "
                 "<= (SELECT COUNT(DISTINCT k) FROM {9}) ORDER BY (SELECT MIN(v) FROM {5}), t"

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from sash.core.errors import QueryFailedError
 from sash.expr.evaluate import evaluate
-from sash.expr.value_codes import canonical, one_array
+from sash.expr.value_codes import canonical, encode_alone, one_array
 from sash.panes.answers import sorted_and_limited
 from sash.panes.window_functions import all_columns, with_window_functions
 from sash.plan.nodes import (
@@ -54,7 +54,8 @@ def _joined(node: Node, tables: Iterator[pa.Table]) -> pa.Table:
         rows = _joined(node.input, tables)
         return rows.append_column(node.name, _probed(node, rows, _joined(node.query, tables)))
     if isinstance(node, AnswerUnion):
-        return pa.concat_tables([_joined(part, tables) for part in node.parts])
+        rows = pa.concat_tables([_joined(part, tables) for part in node.parts])
+        return _different(rows) if node.distinct else rows
     assert isinstance(node, AnswerFilter | AnswerWindow | Sort | Limit)
     table = _joined(node.input, tables)
     if isinstance(node, AnswerWindow):
@@ -117,6 +118,12 @@ def _is_in(values: pa.Array, among: pa.Array) -> pa.Array:
         return found
     unknown = pc.is_null(values) if len(known) == len(among) else pc.invert(found)
     return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
+
+
+def _different(rows: pa.Table) -> pa.Table:
+    """Each row once, where it stands first; NULL is like NULL."""
+    codes, _ = encode_alone(list(_fields(rows).values()), rows.num_rows)
+    return rows.take(pa.array(np.sort(np.unique(codes, return_index=True)[1])))
 
 
 def _fields(table: pa.Table) -> dict[str, pa.Array]:

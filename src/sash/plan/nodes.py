@@ -237,12 +237,13 @@ class AnswerJoin:
 
 @dataclass(frozen=True)
 class AnswerUnion:
-    """All rows of answers with the same columns: those of grouping sets."""
+    """All rows of answers with the same columns, those of grouping sets or of UNION; `distinct`: each row once."""
 
     parts: tuple[Subquery, ...]
+    distinct: bool = False
 
     def describe(self) -> str:
-        return "AnswerUnion"
+        return f"AnswerUnion{' distinct' if self.distinct else ''}"
 
 
 @dataclass(frozen=True)

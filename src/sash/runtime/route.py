@@ -170,7 +170,11 @@ def is_continuous(query: BoundQuery) -> bool:
 
 def _have_panes(body: BoundSelect | BoundSet) -> bool:
     """Whether panes answer a query that slides: an aggregate over one window, or the joined answers of such queries."""
-    if isinstance(body, BoundSet) or is_own(body.output) or body.is_distinct:
+    if is_own(body.output):
+        return False
+    if isinstance(body, BoundSet):
+        return body.is_union and all(map(_have_panes, (body.left, body.right))) and len(relations_in(body)) == 1
+    if body.is_distinct:
         return False
     # No plan has sub-queries in expressions: panes answer them, or say why they do not.
     if body.asked:

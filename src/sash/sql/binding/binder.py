@@ -22,7 +22,7 @@ from sqlglot import exp
 from sash.catalog import Catalog, Stream, Table
 from sash.core.errors import CqlError, Span
 from sash.sql.binding import select_list
-from sash.sql.binding.bound import BoundQuery, BoundSelect, BoundSet, BoundTest
+from sash.sql.binding.bound import UNION, BoundQuery, BoundSelect, BoundSet, BoundTest
 from sash.sql.binding.completion import complete
 from sash.sql.binding.from_clause import FromBinder
 from sash.sql.binding.outputs import aggregate_of_results, is_aggregate_of_results
@@ -33,7 +33,7 @@ from sash.sql.expressions import aggregates
 from sash.sql.expressions.coercion import common_type
 from sash.sql.expressions.constants import literal
 from sash.sql.expressions.operators import BOOLEAN, compare, conjuncts, negated, require_boolean
-from sash.sql.expressions.scope import FromColumns, Scope
+from sash.sql.expressions.scope import FromColumns, Scope, SourceColumns
 from sash.sql.expressions.terms import AskedQuery, Term, cast_to, sources_in
 from sash.sql.expressions.typer import type_expression
 from sash.sql.reading.limits import within_stack
@@ -96,7 +96,13 @@ class _Binder:
             reason = f"the first SELECT has {len(left.columns)} column(s), this one {len(right.columns)}"
             raise CqlError(f"{reason}: both must have as many", self._script, at)
         both = zip(left.columns, right.columns, strict=True)
-        return BoundSet(select, tree, left, right, tuple(self._common(one, other, at) for one, other in both))
+        made = BoundSet(select, tree, left, right, tuple(self._common(one, other, at) for one, other in both))
+        if not (tree.args.get("order") or tree.args.get("limit")):
+            return made
+        scope = Scope(self._script, FromColumns((SourceColumns.of_query(made.columns, UNION, UNION),)))
+        columns = [SelectEntry(name, term, select.span) for name, term in scope.columns.visible]
+        order = select_list.order(tree, scope, columns, {})
+        return replace(made, order=tuple(order), limit=select_list.limit(tree, scope))
 
     def _common(self, left: tuple[str, pa.DataType], right: tuple[str, pa.DataType], at: Span) -> pa.DataType:
         type = common_type(left[1], right[1])

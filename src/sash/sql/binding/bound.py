@@ -26,6 +26,9 @@ from sash.sql.reading.places import approx_at, output_of, span_of, window_clause
 from sash.sql.reading.statements import Select
 from sash.sql.reading.window_clause import WindowClause
 
+# The source of the columns of a set operation, in its ORDER BY.
+UNION = "union"
+
 
 @dataclass(frozen=True)
 class BoundSource:
@@ -149,13 +152,15 @@ class BoundSelect:
 
 @dataclass(frozen=True)
 class BoundSet:
-    """A set operation; `types` are the common types of both queries."""
+    """A set operation; `types` are the common types of both queries. ORDER BY is over its columns."""
 
     select: Select
     tree: exp.SetOperation
     left: BoundSelect | BoundSet
     right: BoundSelect | BoundSet
     types: tuple[pa.DataType, ...]
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
 
     @property
     def columns(self) -> tuple[tuple[str, pa.DataType], ...]:
@@ -167,6 +172,11 @@ class BoundSet:
     @property
     def output(self) -> OutputClause | None:
         return output_of(self.tree)
+
+    @property
+    def is_union(self) -> bool:
+        """Whether it is a UNION without clauses behind parentheses."""
+        return isinstance(self.tree, exp.Union) and self.select.tree is self.tree
 
 
 @dataclass(frozen=True)

@@ -47,10 +47,11 @@ from sash.plan.nodes import (
     Subquery,
     WindowFilter,
 )
-from sash.sql.binding.bound import BoundJoin, BoundQuery, BoundSelect, BoundSet, BoundSource
+from sash.sql.binding.bound import UNION, BoundJoin, BoundQuery, BoundSelect, BoundSet, BoundSource, relations_in
 from sash.sql.binding.lookups import bind_lookups, check_tables
 from sash.sql.binding.outputs import refuse_outputs
 from sash.sql.binding.select_list import ItemRows, refuse_star
+from sash.sql.binding.sets import check_set
 from sash.sql.binding.shape import SETS, word_in
 from sash.sql.binding.shedding import check_shed_items, check_shed_window, check_shedding
 from sash.sql.binding.windows import bind_window, check_all_slide, check_together
@@ -59,7 +60,7 @@ from sash.sql.expressions.answer_terms import GroupTerms, Translator, field_of
 from sash.sql.expressions.calls import GROUPING_FUNCTIONS
 from sash.sql.expressions.normal_form import normal_form
 from sash.sql.expressions.operators import joined
-from sash.sql.expressions.scope import Scope
+from sash.sql.expressions.scope import FromColumns, Scope
 from sash.sql.expressions.terms import (
     AskedQuery,
     OverShape,
@@ -72,7 +73,7 @@ from sash.sql.expressions.terms import (
     sources_in,
 )
 from sash.sql.reading.limits import within_stack
-from sash.sql.reading.places import bounds_at, is_approximate, span_of, word_of
+from sash.sql.reading.places import bounds_at, is_approximate, span_of, word_of, word_of_operation
 from sash.sql.types import spark_name
 
 _STREAM_JOINS = "joins of streams; put each window into a sub-query: FROM (SELECT .. GROUP BY ..) a JOIN (SELECT ..) b"
@@ -92,7 +93,27 @@ class _PanePlanner:
     periodic: bool
 
     def plan(self, body: BoundSelect | BoundSet) -> Project:
+        if isinstance(body, BoundSet) and body.is_union:
+            return self._union(body)
         return self._select(self._checked(body))
+
+    def _union(self, body: BoundSet) -> Project:
+        """The rows of both answers, in their common types, under the names of the first."""
+        script, word = body.select.script, word_of_operation(body.tree)
+        check_set(body)
+        if len(relations_in(body)) > 1:
+            raise NotSupportedError("UNION of answers of several streams", script, word)
+        check_together(body.select)
+        distinct = bool(body.tree.args.get("distinct"))
+        nested = next((type for type in body.types if distinct and pt.is_nested(type)), None)
+        if nested is not None:
+            raise NotSupportedError(f"DISTINCT of {spark_name(nested)}", script, word)
+        sides = (self.plan(side) for side in (body.left, body.right))
+        rows = AnswerUnion(tuple(Subquery(UNION, _in_types(side, body.columns)) for side in sides), distinct)
+        translator = Translator(Scope(script, FromColumns()), field_of)
+        keys = tuple(SortKey(translator.translate(key.term), key.descending, key.nulls_first) for key in body.order)
+        outputs = tuple(Output(name, Field(f"{UNION}.{name}", type)) for name, type in body.columns)
+        return _top(rows, keys, body.limit, outputs)
 
     def _select(self, select: BoundSelect) -> Project:
         stream = select.sources[0].relation
@@ -201,6 +222,12 @@ class _PanePlanner:
     def _asked(self, asked: AskedQuery) -> Subquery:
         assert isinstance(asked.body, BoundSelect | BoundSet)
         return Subquery(asked.name, self.plan(asked.body))
+
+
+def _in_types(plan: Project, columns: Sequence[tuple[str, pa.DataType]]) -> Project:
+    outputs = zip(columns, (output.expression for output in plan.outputs), strict=True)
+    made = (Output(name, each if each.type == type else Call("cast", (each,), type)) for (name, type), each in outputs)
+    return replace(plan, outputs=tuple(made))
 
 
 def _check_lengths(body: BoundSelect) -> None:

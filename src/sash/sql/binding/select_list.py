@@ -223,7 +223,7 @@ def _checked_key(term: Term, at: Span, scope: Scope) -> Term:
     return term
 
 
-def order(tree: exp.Select, scope: Scope, columns: list[SelectEntry], named: dict[str, Term]) -> list[Order]:
+def order(tree: exp.Expr, scope: Scope, columns: list[SelectEntry], named: dict[str, Term]) -> list[Order]:
     """The keys of ORDER BY; `columns` are counted by places, `named` are the aliases."""
     clause = tree.args.get("order")
     if clause is None:
@@ -238,7 +238,7 @@ def order(tree: exp.Select, scope: Scope, columns: list[SelectEntry], named: dic
     return keys
 
 
-def limit(tree: exp.Select, scope: Scope) -> int | None:
+def limit(tree: exp.Expr, scope: Scope) -> int | None:
     clause = tree.args.get("limit")
     if clause is None:
         return None
