@@ -111,6 +111,8 @@ REGISTER = "REGISTER QUERY q AS SELECT COUNT(*) FROM packets [WINDOW 1 min SLIDE
 IN_WHERE = "SELECT src FROM packets [RANGE 5 sec] s WHERE "
 WINDOWS = dict((*test_windows.WINDOWS, *test_windows.SESSIONS))
 SPELT = test_sub_queries.spelt
+SUB_QUERIES = (*test_sub_queries.PLANS, *test_sub_queries.PROBES, *test_sub_queries.UNIONS)
+SUB_QUERY_ERRORS = (*test_sub_queries.ERRORS, *test_sub_queries.IN_EXPRESSIONS, *test_sub_queries.UNION_ERRORS)
 CHAPTERS: dict[str, tuple[Chapter, ...]] = {
     "statements": (
         Chapter(
@@ -203,8 +205,14 @@ CHAPTERS: dict[str, tuple[Chapter, ...]] = {
             "aggregates",
             as_periodic,
             [
-                (examples.expand(f"SELECT {call[0]} AS x FROM packets W"), (f"{call[0]}: {call[3]}",))
-                for call in test_aggregates.CALLS
+                *(
+                    (examples.expand(f"SELECT {call[0]} AS x FROM packets W"), (f"{call[0]}: {call[3]}",))
+                    for call in test_aggregates.CALLS
+                ),
+                *(
+                    (examples.expand(f"SELECT {text} AS x FROM packets W"), (name,))
+                    for text, name, *_ in test_aggregates.VALUE_LISTS
+                ),
             ],
             texts(test_aggregates.ERRORS),
             texts(test_aggregates.LATER),
@@ -237,9 +245,9 @@ CHAPTERS: dict[str, tuple[Chapter, ...]] = {
             "Sub-queries",
             "sub-queries",
             as_periodic,
-            expanded((SPELT(text), lines) for text, lines in test_sub_queries.PLANS),
-            texts([(SPELT(text),) for text, _ in test_sub_queries.ERRORS]),
-            texts([(SPELT(text),) for text, _ in test_sub_queries.LATER]),
+            expanded((SPELT(text), lines) for text, lines in SUB_QUERIES),
+            texts([(SPELT(text),) for text, _ in SUB_QUERY_ERRORS]),
+            texts([(SPELT(text),) for text, _ in (*test_sub_queries.LATER, *test_sub_queries.NOT_IN_EXPRESSIONS)]),
         ),
         Chapter(
             "WITH",

@@ -53,6 +53,11 @@ POOL: list[tuple[str, str | None, int | None]] = [
     ("SELECT k, MEDIAN(v) AS m FROM s [PARTITION BY g ROWS 3 SLIDE 1 LAG 1] GROUP BY k", None, None),
     ("SELECT COUNT(*) AS n FROM s [WINDOW 4 sec SLIDE EXACTLY 3 sec]", None, 12),
     ("SELECT COUNT(*) AS n FROM s [ROWS 5 SLIDE 2]", None, 9),
+    (
+        "SELECT k, COLLECT_LIST(v) AS l, LISTAGG(g) WITHIN GROUP (ORDER BY v) AS a FROM s [ROWS 9 SLIDE 3] GROUP BY k",
+        None,
+        None,
+    ),
     *((text, None, None) for text in SEVERAL_WINDOWS),
 ]
 

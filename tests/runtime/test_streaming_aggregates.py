@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import sash
 from sash.core.time import SECOND, to_micros
 from sash.runtime.answers.answer import Answer
+from sash.sql.types import spark_name
 from tests.runtime.test_aggregate_oracle import ANY_FORM, by_partition, by_rows, by_time, expect, numbered
 from tests.runtime.test_streaming_oracle import declare, write
 from tests.support.examples import examples
@@ -128,6 +129,15 @@ _EVERY = [
     ("MAX_BY({c}, v)", "max(struct(v, {c})).{c}"),
     ("COUNT({c}) FILTER (WHERE v > 2)", ""),
     ("COUNT(DISTINCT {c}, v)", ""),
+    (
+        "COLLECT_LIST({c}, 7)",
+        "slice(transform(array_sort(collect_list(struct(ts, {c})) FILTER (WHERE {c} IS NOT NULL)), p -> p.{c}), 1, 7)",
+    ),
+    ("COLLECT_SET({c})", "array_sort(array_distinct(collect_list({c})))"),
+    (
+        "LISTAGG(CAST(v AS STRING), ', ', 9) WITHIN GROUP (ORDER BY {c})",
+        "array_join(slice(transform(array_sort(collect_list(struct({c}, string(v) AS s))), p -> p.s), 1, 9), ', ')",
+    ),
     ("PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY {c} DESC)", ""),
 ]
 _CONDITIONS = ["EVERY({c})", "BOOL_OR({c})", "COUNT_IF({c})"]
@@ -168,7 +178,7 @@ def test_aggregates_of_every_type(spark: Any) -> None:
     for name, text in asked.items():
         answer, theirs = session.queries[name].latest(), spark.sql(text).toArrow()
         assert answer is not None
-        assert [str(field.type) for field in answer.table.schema] == [str(field.type) for field in theirs.schema], text
+        assert list(map(spark_name, answer.table.schema.types)) == list(map(spark_name, theirs.schema.types)), text
         assert same_rows(answer.table.to_pylist(), theirs.to_pylist()), (text, answer.table.to_pylist(), theirs)
     session.close()
 

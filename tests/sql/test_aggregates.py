@@ -42,6 +42,8 @@ CALLS: list[tuple[str, str, str, pa.DataType, tuple[Parameter, ...]]] = [
     ("ANY_VALUE(day)", "any_value", "day", pa.date32(), ()),
     ("BIT_XOR(src)", "bit_xor", "src", pa.int32(), ()),
     ("SKEWNESS(price)", "skewness", "price", pa.float64(), ()),
+    ("COLLECT_SET(price)", "collect_set", "price", pa.list_(TYPES["price"]), ()),
+    ("COLLECT_SET(protocol, 20000)", "collect_set", "protocol", pa.list_(pa.string()), (20_000,)),
 ]
 
 
@@ -70,6 +72,41 @@ def test_pairs(text: str, name: str, argument: str, type: pa.DataType) -> None:
     (call,) = find(f"SELECT {text} FROM packets W", Aggregate).calls
     assert (call.name, call.type, call.condition) == (name, type, None)
     assert call.argument is not None and call.argument.sql == argument
+
+
+_LISTED = "CASE WHEN (protocol) IS NOT NULL THEN named_struct('_0', {0}, '_1', protocol) END"
+VALUE_LISTS = [
+    ("COLLECT_LIST(protocol)", "COLLECT_LIST(protocol)", _LISTED.format("ts"), ()),
+    ("ARRAY_AGG(protocol, 5)", "COLLECT_LIST(protocol, 5)", _LISTED.format("ts"), (5,)),
+    ("ARRAY_AGG(DISTINCT protocol)", "COLLECT_SET(protocol)", "protocol", ()),
+    (
+        "LISTAGG(protocol, ', ')",
+        "LISTAGG(protocol, ', ') WITHIN GROUP (ORDER BY ts)",
+        _LISTED.format("ts"),
+        (", ", False, False),
+    ),
+    (
+        "STRING_AGG(DISTINCT protocol)",
+        "LISTAGG(DISTINCT protocol, '') WITHIN GROUP (ORDER BY protocol)",
+        "protocol",
+        ("", True, False),
+    ),
+    (
+        "LISTAGG(protocol, '', 5) WITHIN GROUP (ORDER BY src DESC)",
+        "LISTAGG(protocol, '', 5) WITHIN GROUP (ORDER BY src DESC)",
+        _LISTED.format("src"),
+        ("", False, True, 5),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "name", "argument", "parameters"), VALUE_LISTS)
+def test_lists_of_values(text: str, name: str, argument: str, parameters: tuple[Parameter, ...]) -> None:
+    """The name is the canonical text: it is read as the same aggregate."""
+    (call,) = find(f"SELECT {text} FROM packets W", Aggregate).calls
+    assert (call.name, call.parameters) == (name, parameters) and str(call) == name
+    assert call.argument is not None and call.argument.sql == argument
+    assert find(f"SELECT {name} FROM packets W", Aggregate).calls == (call,)
 
 
 @pytest.mark.parametrize(
@@ -267,6 +304,31 @@ ERRORS = [
     ("SELECT «PERCENTILE»(length) FROM packets W", "PERCENTILE takes 2 arguments, got 1"),
     ("SELECT «MEAN»(length, 2) FROM packets W", "MEAN takes 1 argument, got 2"),
     ("SELECT APPROX_PERCENTILE(length, «5») FROM packets W", "APPROX_PERCENTILE needs a constant from 0 to 1, got 5"),
+    ("SELECT «COLLECT_LIST»(src, 1, 2) FROM packets W", "COLLECT_LIST takes a value and the most elements of its list"),
+    (
+        "SELECT «LISTAGG»() FROM packets W",
+        "LISTAGG takes a value, a separator and the most elements of its list, got 0",
+    ),
+    ("SELECT COLLECT_LIST(«*») FROM packets W", "COLLECT_LIST(*) has no meaning"),
+    ("SELECT COLLECT_SET(src, «dst») FROM packets W", "a whole constant from 1 to 1,000,000 as the most elements"),
+    ("SELECT ARRAY_AGG(src, «1000001») FROM packets W", "ARRAY_AGG needs a whole constant from 1 to 1,000,000"),
+    (
+        "SELECT LISTAGG(«src», ', ') FROM packets W",
+        "LISTAGG needs a STRING, but 'src' is INT; write CAST(src AS STRING)",
+    ),
+    ("SELECT STRING_AGG(protocol, «src») FROM packets W", "STRING_AGG needs a constant STRING between the values"),
+    (
+        "SELECT LISTAGG(DISTINCT protocol, ', ') WITHIN GROUP (ORDER BY «src») FROM packets W",
+        "LISTAGG(DISTINCT protocol, ..) can only be ordered by protocol",
+    ),
+    (
+        "SELECT COLLECT_LIST(«MAX»(src)) FROM packets W",
+        "the aggregate MAX cannot stand inside COLLECT_LIST",
+    ),
+    (
+        "SELECT protocol, COLLECT_SET(src) AS l FROM packets W GROUP BY protocol HAVING «l = l»",
+        "= cannot compare ARRAY<INT> with ARRAY<INT>",
+    ),
     ("SELECT COUNT(*) FROM packets W «WITH BOUNDS»", "needs a column that is one approximate aggregate"),
     ("SELECT APPROX_COUNT_DISTINCT(src) + 1 FROM packets W «WITH BOUNDS»", "one approximate aggregate"),
     ("SELECT ok AS n_lower, APPROX_COUNT_DISTINCT(src) AS «n» FROM packets W GROUP BY ok WITH BOUNDS", "'n_lower'"),
@@ -289,6 +351,17 @@ LATER = [
     ("SELECT COUNT(DISTINCT «tags») FROM packets W", "COUNT(DISTINCT ..) of ARRAY<STRING>"),
     ("SELECT «COUNT»(DISTINCT *) FROM packets W", "COUNT(DISTINCT *); name the columns"),
     ("SELECT «AVG»(DISTINCT src) FROM packets W", "AVG(DISTINCT ..)"),
+    ("SELECT COLLECT_LIST(«tags») FROM packets W", "COLLECT_LIST of ARRAY<STRING>"),
+    ("SELECT «COLLECT_SET»(src) WITHIN GROUP (ORDER BY src) FROM packets W", "WITHIN GROUP behind COLLECT_SET"),
+    (
+        "SELECT LISTAGG(protocol) WITHIN GROUP (ORDER BY src, «dst») FROM packets W",
+        "LISTAGG WITHIN GROUP by several keys",
+    ),
+    (
+        "SELECT LISTAGG(protocol) WITHIN GROUP (ORDER BY «src» NULLS LAST) FROM packets W",
+        "other NULLS in WITHIN GROUP than first, or last with DESC",
+    ),
+    ("SELECT COLLECT_SET(src) AS l FROM packets W ORDER BY «l»", "ORDER BY of ARRAY<INT>"),
     ("SELECT «APPROX_TOP_K»(src) FROM packets W", "APPROX_TOP comes near"),
 ]
 

@@ -27,7 +27,6 @@ from sash.sql import (
     bind,
     bind_change,
     has_slide,
-    parse,
     parse_script,
     plan_changes,
     plan_panes,
@@ -35,7 +34,9 @@ from sash.sql import (
 from sash.sql.expressions.aggregates import ITEM_FUNCTIONS, NAMES
 from tests.sql.examples import CATALOG
 
-REFERENCE = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
+REFERENCE, EXAMPLES = (
+    (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8") for page in ("language.md", "examples.md")
+)
 
 
 def plan_of(catalog: Catalog, query: RegisteredQuery) -> Node:
@@ -82,10 +83,11 @@ def test_every_example_binds(page: str, least: int) -> None:
 
 
 def test_the_queries_of_traderbot_bind() -> None:
-    (block,) = re.findall(r"```\n(SELECT symbol.*?)```", REFERENCE, re.DOTALL)
-    for text in block.split("\n\n"):
-        statement = parse(text)
-        assert isinstance(statement, SelectStatement)
+    blocks = re.findall(r"```sql\n(REGISTER QUERY (?:momentum|surge) .*?;)\n```", EXAMPLES, re.DOTALL)
+    assert len(blocks) == 2
+    for text in blocks:
+        (statement,) = parse_script(text)
+        assert isinstance(statement, RegisterQuery)
         assert plan_panes(bind(statement.select, CATALOG), periodic=True).outputs[0].name == "symbol"
 
 

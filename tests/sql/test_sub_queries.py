@@ -300,6 +300,159 @@ EXPRESSIONS = st.recursive(
 )
 
 
+PROBES = [
+    (
+        (
+            "SELECT src, SUM(length) AS s FROM packets W GROUP BY src HAVING COUNT(*) > 3 AND s > "
+            "(SELECT AVG(port) * 100 FROM packets W)"
+        ),
+        [
+            "Project packets.src AS src, packets.SUM(length) AS s",
+            "AnswerFilter gt(cast(packets.SUM(length)), SCALARSUBQUERY(query))",
+            "AnswerProbe SCALARSUBQUERY(query)",
+            "Subquery packets",
+            "Project src, SUM(length)",
+            "Having gt(COUNT(*), 3)",
+            "Aggregate SUM(length), COUNT(*) BY src",
+            "Subquery query",
+            "Project multiply(AVG(port), 100.0) AS avg(port) * 100",
+            "Aggregate AVG(port) BY ()",
+        ],
+    ),
+    (
+        "SELECT a.n FROM {a} WHERE a.src NOT IN (SELECT src FROM {b} WHERE m > 5) AND EXISTS (SELECT m FROM {c})",
+        [
+            "Project a.n AS n",
+            "AnswerFilter and(not(a.src IN (query)), EXISTS(`query'`))",
+            "AnswerProbe EXISTS(`query'`)",
+            "AnswerProbe a.src IN (query)",
+            "Subquery a",
+            "Subquery query",
+            "Project b.src AS src",
+            "AnswerFilter gt(b.m, 5)",
+            "Subquery b",
+            "Subquery query'",
+            "Project 1",
+            "Subquery c",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "expected"), PROBES)
+def test_sub_queries_in_expressions(query: str, expected: list[str]) -> None:
+    found = described(spelt(query)) if "Aggregate" in str(expected) else upper_part(query)
+    assert found == expected
+
+
+UNIONS = [
+    (
+        (
+            "SELECT src, COUNT(*) AS n FROM packets W GROUP BY src UNION ALL "
+            "SELECT dst, AVG(port) FROM packets W GROUP BY dst ORDER BY n DESC, 1 LIMIT 3"
+        ),
+        [
+            "Project union.src AS src, union.n AS n",
+            "Limit 3",
+            "Sort union.n DESC, union.src ASC",
+            "AnswerUnion",
+            "Subquery union",
+            "Project src, cast(COUNT(*)) AS n",
+            "Aggregate COUNT(*) BY src",
+            "Subquery union",
+            "Project dst AS src, AVG(port) AS n",
+            "Aggregate AVG(port) BY dst",
+        ],
+    ),
+    (
+        "SELECT x FROM (SELECT n AS x FROM {a} UNION SELECT m FROM {b}) u WHERE x > 3",
+        [
+            "Project u.x AS x",
+            "AnswerFilter gt(u.x, 3)",
+            "Subquery u",
+            "Project union.x AS x",
+            "AnswerUnion distinct",
+            "Subquery union",
+            "Project a.n AS x",
+            "Subquery a",
+            "Project src, COUNT(*) AS n",
+            "Aggregate COUNT(*) BY src",
+            "Subquery union",
+            "Project b.m AS x",
+            "Subquery b",
+            "Project src, SUM(length) AS m",
+            "Aggregate SUM(length) BY src",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "expected"), UNIONS)
+def test_unions_of_answers(query: str, expected: list[str]) -> None:
+    assert described(spelt(query)) == expected
+
+
+UNION_ERRORS = [
+    (
+        "SELECT COUNT(*) FROM packets W UNION SELECT COUNT(*) FROM packets [WINDOW 9 min SLIDE «9 min»]",
+        "all windows of a query slide together: write SLIDE 2 min here too",
+    ),
+    (
+        "SELECT COUNT(*) AS n FROM packets W UNION ALL SELECT MAX(src) AS m FROM packets W ORDER BY «m»",
+        "unknown column",
+    ),
+    ("SELECT COLLECT_SET(src) FROM packets W «UNION» SELECT COLLECT_SET(dst) FROM packets W", "DISTINCT of ARRAY<INT>"),
+    ("SELECT COUNT(*) FROM packets W UNION ALL SELECT «src» FROM packets W", "a SELECT without aggregates; GROUP BY"),
+]
+IN_EXPRESSIONS = [
+    (
+        "SELECT COUNT(*) FROM packets W HAVING COUNT(*) > («SELECT src, dst FROM packets W GROUP BY src, dst»)",
+        "a value is a sub-query of one column, this one has 2",
+    ),
+    (
+        "SELECT src FROM packets W GROUP BY src HAVING src IN (SELECT «dst» FROM packets W)",
+        "a SELECT without aggregates; GROUP BY the columns",
+    ),
+    (
+        "SELECT COUNT(*) FROM packets W HAVING COUNT(*) > (SELECT COUNT(*) FROM packets [WINDOW 9 min SLIDE «9 min»])",
+        "all windows of a query slide together: write SLIDE 2 min here too",
+    ),
+    (
+        (
+            "SELECT src FROM packets p [WINDOW 9 min SLIDE 9 min] GROUP BY src HAVING COUNT(*) > (SELECT COUNT(*) FROM "
+            "packets q [WINDOW 9 min SLIDE 9 min] WHERE q.src = «p.src»)"
+        ),
+        "cannot speak of the query around it: compare with its answer, x IN (SELECT k .. GROUP BY k)",
+    ),
+    (
+        "SELECT (SELECT COUNT(*) FROM packets W) AS c FROM packets W GROUP BY «c»",
+        "a sub-query cannot stand in GROUP BY",
+    ),
+    (
+        "SELECT COUNT(*) FROM packets W HAVING APPROX «COUNT(*) > (SELECT COUNT(*) FROM packets» W)",
+        "HAVING APPROX with a sub-query: leave out APPROX",
+    ),
+]
+NOT_IN_EXPRESSIONS = [
+    (
+        "SELECT COUNT(*) FROM packets W WHERE length > («SELECT AVG(length) FROM packets» W)",
+        "HAVING, SELECT and ORDER BY over groups may have them, and WHERE over sub-queries in FROM",
+    ),
+    (
+        "SELECT SUM(length - («SELECT MIN(length) FROM packets» W)) FROM packets W",
+        "sub-queries in an expression here; HAVING, SELECT and ORDER BY over groups",
+    ),
+    (
+        "SELECT COUNT(*) FROM packets W HAVING COUNT(*) > (SELECT COUNT(*) FROM «trades» [WINDOW 1 min SLIDE 2 min])",
+        "sub-queries over different streams",
+    ),
+    (
+        "SELECT src FROM packets W GROUP BY src QUALIFY «RANK»() OVER (ORDER BY src) IN (SELECT MAX(1) FROM packets W)",
+        "OVER before IN (SELECT ..); number the rows inside a sub-query",
+    ),
+]
+
+
 @given(EXPRESSIONS)
 def test_an_expression_over_sub_queries_is_the_one_over_groups(text: str) -> None:
     """One vocabulary: only the names of the fields differ."""
@@ -385,18 +538,18 @@ LATER = [
     ("SELECT n FROM {a} JOIN «(»SELECT src FROM packets W GROUP BY src) x JOIN {b} ON x.src = b.src ON TRUE", "a join"),
     ("SELECT n FROM (SELECT COUNT(*) AS n FROM packets W) «a(m»)", "names for columns behind an alias"),
     ("SELECT a.n FROM {a}, (SELECT COUNT(*) AS n FROM «trades» [WINDOW 1 min SLIDE 2 min]) t", "different streams"),
-    ("SELECT n FROM (SELECT COUNT(*) AS n FROM packets W «UNION» ALL SELECT COUNT(*) FROM packets W) a", "UNION"),
+    ("SELECT n FROM (SELECT COUNT(*) AS n FROM packets W «INTERSECT» SELECT COUNT(*) FROM packets W) a", "INTERSECT"),
     ("SELECT «MD5»(p) FROM (SELECT protocol AS p FROM packets W GROUP BY protocol) a", "function MD5 over an answer"),
     ("SELECT n FROM {a} WHERE «n IN (SELECT dst FROM packets» [ROWS 9 SLIDE 1])", "sub-queries (IN)"),
     ("SELECT «* EXCEPT (n»)  FROM {a}", "EXCEPT, REPLACE and RENAME after *"),
 ]
 
 
-@pytest.mark.parametrize(("text", "reason"), ERRORS)
+@pytest.mark.parametrize(("text", "reason"), [*ERRORS, *IN_EXPRESSIONS, *UNION_ERRORS])
 def test_errors_point_at_the_word(text: str, reason: str) -> None:
     check_error(spelt(text), reason)
 
 
-@pytest.mark.parametrize(("text", "what"), LATER)
+@pytest.mark.parametrize(("text", "what"), [*LATER, *NOT_IN_EXPRESSIONS])
 def test_what_comes_later_says_so(text: str, what: str) -> None:
     assert isinstance(check_error(spelt(text), what), NotSupportedError)

@@ -33,6 +33,14 @@ def _nth(x: str, n: int, d: int) -> str:
     return _NTH.format(x=x, n=n, d=d)
 
 
+def _listed(x: str, order: str, where: str = "") -> str:
+    """The values that are not NULL, in an order; no list is an empty one."""
+    name = x.split()[-1]
+    return f"coalesce(list({x} ORDER BY {order}) FILTER (WHERE {name} IS NOT NULL{where}), [])"
+
+
+_HEIGHT = "CASE WHEN v > 30 THEN 'high' WHEN v IS NULL THEN 'none' ELSE g END"
+_MANY = "CASE WHEN COUNT(*) > 2 THEN MAX(v) > 9 ELSE COUNT(*) > 0 END"
 _MODE = (
     "SELECT a.k, b.v FROM (SELECT DISTINCT k FROM {t}) a LEFT JOIN (SELECT k, v, row_number() OVER "
     "(PARTITION BY k ORDER BY count(*) DESC, v) AS place FROM {t} WHERE v IS NOT NULL GROUP BY k, v) b "
@@ -116,10 +124,36 @@ FORMS = [
         "percentile_disc(0.7) WITHIN GROUP (ORDER BY v DESC) FROM {t} GROUP BY k",
     ),
     Form(
+        "SELECT k, COLLECT_LIST(v) AS l, COLLECT_SET(v) AS s, COUNT(DISTINCT v) AS d, ARRAY_AGG(g, 3) AS a, "
+        "COLLECT_LIST(DISTINCT g) FILTER (WHERE v > 9) AS f FROM s {w} GROUP BY k",
+        f"SELECT k, {_listed('v', '_us, v')}, {_listed('DISTINCT v', 'v')}, count(DISTINCT v), "
+        f"{_listed('g', '_us, g')}[:3], {_listed('DISTINCT g', 'g', ' AND v > 9')} FROM {{t}} GROUP BY k",
+    ),
+    Form(
+        "SELECT COLLECT_LIST(w) AS l, LISTAGG(g, '-') AS a, STRING_AGG(DISTINCT g) AS b, "
+        "LISTAGG(g, '+', 4) WITHIN GROUP (ORDER BY v DESC) AS c, LISTAGG(g, '') WITHIN GROUP (ORDER BY g) AS d, "
+        "LISTAGG(g, '.') WITHIN GROUP (ORDER BY v) AS e "
+        "FROM s {w} WHERE v < 50",
+        f"SELECT {_listed('w', '_us, w')}, string_agg(g, '-' ORDER BY _us, g), string_agg(DISTINCT g, '' ORDER BY g), "
+        f"nullif(array_to_string({_listed('g', 'v DESC, g DESC')}[:4], '+'), ''), string_agg(g, '' ORDER BY g), "
+        "string_agg(g, '.' ORDER BY v NULLS FIRST, g) "
+        "FROM {t} WHERE v < 50",
+    ),
+    Form(
         "SELECT COUNT(*) AS n, MEDIAN(v) AS m FROM s {w} HAVING COUNT(*) > 9 AND MAX(v) > 20",
         "SELECT COUNT(*), quantile_cont(v, 0.5) FROM {t} HAVING COUNT(*) > 9 AND MAX(v) > 20",
     ),
     Form("SELECT 1 AS one FROM s {w} HAVING SUM(v) % 2 = 0", "SELECT 1 FROM {t} HAVING SUM(v) % 2 = 0"),
+    *(
+        Form(f"{text} FROM s {{w}} {rest}", f"{text} FROM {{t}} {rest}")
+        for text, rest in (
+            (
+                f"SELECT {_HEIGHT} AS c, SUM(CASE WHEN k = 1 THEN v END) AS t, CASE COUNT(*) WHEN 1 THEN 2 END AS n",
+                f"WHERE CASE WHEN k IS NULL THEN v > 5 ELSE TRUE END GROUP BY {_HEIGHT} HAVING {_MANY}",
+            ),
+            (f"SELECT MAX(v) AS m, {_MANY} AS n", f"HAVING {_MANY}"),
+        )
+    ),
     Form("SELECT TOP(2, g) FROM s {w}", _ranked(2, "", "g", "count(*)", "g")),
     Form("SELECT k, TOP(3, v) FROM s {w} GROUP BY k", _ranked(3, "k", "v", "count(*)", "v")),
     Form("SELECT k, TOP(2, g, SUM(w)) FROM s {w} GROUP BY k", _ranked(2, "k", "g", "sum(w)", "g")),
@@ -131,6 +165,8 @@ FORMS = [
     ),
 ]
 
+# The windows of several lengths in DuckDB's texts.
+_LAST = [f"{{t[{n}]}}" for n in range(10)]
 # Several windows in one query: the sub-queries' lengths are given, only SLIDE is free.
 SEVERAL = [
     Form(
@@ -151,6 +187,43 @@ SEVERAL = [
         "SELECT b.n - a.n AS more FROM (SELECT COUNT(*) AS n FROM s [{u} {l[4]} SLIDE {s}]) a "
         "CROSS JOIN (SELECT COUNT(*) AS n FROM s [{u} {l[8]} SLIDE {s}]) b",
         "SELECT b.n - a.n FROM (SELECT COUNT(*) AS n FROM {t[4]}) a CROSS JOIN (SELECT COUNT(*) AS n FROM {t[8]}) b",
+    ),
+    *(
+        Form(text.format(*(f"s [{{u}} {{l[{n}]}} SLIDE {{s}}]" for n in range(10))), text.format(*_LAST))
+        for text in (
+            "SELECT k, SUM(v) AS t FROM {4} GROUP BY k HAVING SUM(v) > (SELECT AVG(v) * 2 FROM {9})",
+            (
+                "SELECT k, g, COUNT(*) AS n, k IN (SELECT v % 4 FROM {5} WHERE v > 20 GROUP BY v % 4) AS i FROM {7} "
+                "GROUP BY k, g HAVING k NOT IN (SELECT k FROM {2} GROUP BY k) OR COUNT(*) > 1 AND NOT (g IN "
+                "(SELECT g FROM {3} WHERE v < 50 GROUP BY g))"
+            ),
+            (
+                "SELECT g, CAST(SUM(v) AS DOUBLE) / NULLIF((SELECT SUM(v) FROM {6}), 0) AS part, EXISTS (SELECT 1 FROM "
+                "{2} HAVING COUNT(*) > 3) AS e, (SELECT MAX(v) FROM {3} HAVING COUNT(*) > 4) AS m FROM {6} GROUP BY g"
+            ),
+            (
+                "SELECT a.k, a.n FROM (SELECT k, COUNT(*) AS n FROM {8} GROUP BY k) a WHERE a.n >= (SELECT COUNT(*) "
+                "FROM {3} WHERE v > 10) AND a.k NOT IN (SELECT b.k FROM (SELECT k, MAX(v) AS m FROM {1} GROUP BY k) b "
+                "WHERE b.m > 30)"
+            ),
+            (
+                "SELECT a.k, a.n FROM (SELECT k, COUNT(*) AS n FROM {8} GROUP BY k) a WHERE a.k IN (SELECT k FROM {4} "
+                "GROUP BY k) AND NOT EXISTS (SELECT COUNT(*) FROM {9} HAVING COUNT(*) > 20)"
+            ),
+            "SELECT k, SUM(v) AS t, g FROM {5} GROUP BY k, g UNION ALL SELECT 7, AVG(x), 'all' FROM {9} WHERE v > 5",
+            (
+                "SELECT k, COUNT(*) AS n FROM {6} GROUP BY k UNION SELECT v % 3, COUNT(*) FROM {3} GROUP BY v % 3 "
+                "UNION SELECT k, COUNT(*) FROM {6} GROUP BY k ORDER BY n DESC, k ASC NULLS FIRST LIMIT 3"
+            ),
+            (
+                "SELECT u.x, EXISTS (SELECT k FROM {1} GROUP BY k UNION SELECT MAX(k) FROM {2} HAVING MAX(k) > 2) AS e "
+                "FROM (SELECT MAX(x) AS x FROM {4} UNION SELECT CAST(MIN(v) AS DOUBLE) FROM {8}) u"
+            ),
+            (
+                "SELECT k, SUM(v) AS t FROM {5} GROUP BY k HAVING COUNT(*) > 1 QUALIFY RANK() OVER (ORDER BY COUNT(*)) "
+                "<= (SELECT COUNT(DISTINCT k) FROM {9}) ORDER BY (SELECT MIN(v) FROM {5}), t"
+            ),
+        )
     ),
 ]
 

@@ -67,6 +67,8 @@ def _placed(value: Any) -> tuple[int, Any]:
 def same_value(a: Any, b: Any) -> bool:
     if a is None or b is None:
         return a is b
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same_value, a, b))
     if isinstance(a, float) or isinstance(b, float):
         a, b = float(a), float(b)
         return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)

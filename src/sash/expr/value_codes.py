@@ -8,6 +8,7 @@ codes of groups that have vanished from every pane. NULL is a value like any oth
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import reduce
 from typing import Any, TypeVar
 
 import numpy as np
@@ -59,7 +60,7 @@ class ValueDictionary:
 
 
 class StructDictionary:
-    """Structs by code: the codes of their fields, chained. A struct is NULL if its first field is.
+    """Structs by code: the codes of their fields, chained. A struct is NULL if all of its fields are.
 
     >>> pairs = StructDictionary(pa.struct([("_0", pa.int32()), ("_1", pa.string())]))
     >>> pairs.encode(pa.array([{"_0": 2, "_1": "b"}, {"_0": 1, "_1": None}, {"_0": 2, "_1": "b"}], pairs.type)).tolist()
@@ -80,7 +81,8 @@ class StructDictionary:
         return self._rows.derived(StructDictionary, lambda: self._structs(self._rows.decode_all()))
 
     def _structs(self, columns: list[pa.Array]) -> pa.Array:
-        return pa.StructArray.from_arrays(columns, fields=list(self.type), mask=columns[0].is_null())
+        nothing = reduce(pc.and_, (column.is_null() for column in columns))
+        return pa.StructArray.from_arrays(columns, fields=list(self.type), mask=nothing)
 
     def encode(self, column: pa.Array) -> Codes:
         fields = zip(column.flatten(), self._rows.types, strict=True)

@@ -188,6 +188,14 @@ class ItemOrder:
         keep = np.arange(len(self.order)) < self.valid[owners]
         return self.order[keep], owners[keep]
 
+    @cached_property
+    def mirrored_pairs(self) -> tuple[Ints, Ints]:
+        """The same with the items of each group from the last to the first."""
+        owners = np.repeat(np.arange(len(self.groups)), self.valid - self.starts[:-1])
+        last = self.starts[:-1] + self.valid - 1
+        places = np.flatnonzero(np.arange(len(self.order)) < np.repeat(self.valid, np.diff(self.starts)))
+        return self.order[last[owners] - places], owners
+
     @property
     def type(self) -> pa.DataType:
         return self._column.type
@@ -255,3 +263,22 @@ class ItemCounts:
 
     def values(self, pairs: Ints) -> pa.Array:
         return self.order.values(pairs.ravel())
+
+    def only(self, window: int) -> ItemCounts:
+        return ItemCounts(self.counts[window : window + 1], self.order)
+
+    def lengths(self, once: bool) -> Ints:
+        """How many elements a list of the items has; `once`: of the different items."""
+        return self.distinct() if once else self.totals
+
+    def lists(self, once: bool, descending: bool, most: int) -> tuple[Ints, Ints]:
+        """The pairs of each window and group in the order of their items, and how many: at most the first `most`."""
+        pairs, owners = self.order.mirrored_pairs if descending else self.order.valid_pairs
+        found, sizes = [np.empty(0, dtype=np.int64)], []
+        for counts, lengths in zip(self.counts, self.lengths(once), strict=True):
+            times = (counts[pairs] > 0).astype(np.int64) if once else counts[pairs]
+            first = np.cumsum(lengths) - lengths
+            place = np.cumsum(times) - times - first[owners]
+            found.append(np.repeat(pairs, np.clip(most - place, 0, times)))
+            sizes.append(np.minimum(lengths, most))
+        return np.concatenate(found), np.concatenate(sizes) if sizes else found[0]

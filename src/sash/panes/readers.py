@@ -162,6 +162,12 @@ def aggregate_of(call: AggregateCall) -> AggregateFunction:
     return bound
 
 
+def holistic_of(call: AggregateCall) -> Holistic | None:
+    """The aggregate with its constants, if it is one of items."""
+    found = HOLISTIC.get(call.function)
+    return found if found is None else found.bind(*call.parameters)
+
+
 @dataclass(frozen=True, eq=False)
 class LoweredAggregate(InternedValue):
     """An aggregate with its partials."""
@@ -327,7 +333,7 @@ class ItemReader(_CallReader):
 
     @cached_property
     def _bound(self) -> list[tuple[AggregateCall, Holistic]]:
-        return [(call, HOLISTIC[call.function].bind(*call.parameters)) for call in self.calls]
+        return [(call, found) for call in self.calls if (found := holistic_of(call)) is not None]
 
     @cached_property
     def _item(self) -> int:
@@ -343,15 +349,15 @@ class ItemReader(_CallReader):
         accumulator = view.accumulator_for(self.reading.partials)
         order = item_order(view.keys, self._item, self.group)
         items, window = self._counts(accumulator, order, self.counted)
-        fields = {call.name: self._column(aggregate, items, accumulator) for call, aggregate in self._bound}
+        lowered = [(call, *self._column(call, aggregate, items, accumulator)) for call, aggregate in self._bound]
         if not self.query.keys:
-            return SlicedColumns({}, fields, window, 1)
+            return SlicedColumns({}, {call.name: column.slice(first, 1) for call, column, first in lowered}, 0, 1)
         there = items if self.counted is self.presence else self._counts(accumulator, order, self.presence)[0]
         present = np.flatnonzero(there.rows[window] > 0)
         values, wanted = order.groups.decode(present), places_of(self.query, self.reading.table)
         keys = {k.name: values[self.group.index(place)] for k, place in zip(self.query.keys, wanted, strict=True)}
-        places = pa.array(present + window * items.groups)
-        return Columns(keys, {name: column.take(places) for name, column in fields.items()}, len(present))
+        fields = {call.name: column.take(pa.array(present + first)) for call, column, first in lowered}
+        return Columns(keys, fields, len(present))
 
     def _counts(self, accumulator: Accumulator, order: ItemOrder, rows: Partial) -> tuple[ItemCounts, int]:
         """The counts of all windows that were scanned together, and the row of this one."""
@@ -363,14 +369,25 @@ class ItemReader(_CallReader):
             block.memo[key] = ItemCounts(block.slots[rows, 0], order)
         return block.memo[key], accumulator.window
 
-    def _column(self, aggregate: Holistic, items: ItemCounts, accumulator: Accumulator) -> pa.Array:
+    def _column(
+        self, call: AggregateCall, aggregate: Holistic, items: ItemCounts, accumulator: Accumulator
+    ) -> tuple[pa.Array, int]:
+        """The column of this window, or of all that were scanned together, and where this one begins."""
         block = accumulator.block
         if block is None:
-            return aggregate.lower_items(items)
-        key = (aggregate, self.counted, self._item, self.group)
+            return _lowered_items(call, aggregate, items), 0
+        window, alone = accumulator.window, aggregate.by_window
+        key = (aggregate, self.counted, self._item, self.group, window if alone else None)
         if key not in block.memo:
-            block.memo[key] = aggregate.lower_items(items)
-        return block.memo[key]
+            block.memo[key] = _lowered_items(call, aggregate, items.only(window) if alone else items)
+        return block.memo[key], 0 if alone else window * items.groups
+
+
+def _lowered_items(call: AggregateCall, aggregate: Holistic, items: ItemCounts) -> pa.Array:
+    try:
+        return aggregate.lower_items(items)
+    except OverflowError as error:
+        raise QueryFailedError(f"{call.name}: {error}") from None
 
 
 class CounterReader(ItemReader):
@@ -382,7 +399,7 @@ class CounterReader(ItemReader):
 
     @cached_property
     def _bound(self) -> list[tuple[AggregateCall, Holistic]]:
-        bound = [(call, HOLISTIC[call.function].bind(*call.parameters)) for call in self.calls]
+        bound = [(call, holistic_of(call)) for call in self.calls]
         return [(call, each.by_counters(self.argument.type)) for call, each in bound if isinstance(each, CountMin)]
 
 

@@ -134,6 +134,8 @@ class AggregateCall:
         return predicate if self.filtered is None else self.filtered
 
     def __str__(self) -> str:
+        if self.function in ("collect_list", "collect_set", "listagg"):
+            return self.name
         return self._call if self.condition is None else f"{self._call} FILTER (WHERE {self.condition})"
 
     @property
@@ -253,12 +255,33 @@ class AnswerJoin:
 
 @dataclass(frozen=True)
 class AnswerUnion:
-    """All rows of answers with the same columns: those of grouping sets."""
+    """All rows of answers with the same columns, those of grouping sets or of UNION; `distinct`: each row once."""
 
     parts: tuple[Subquery, ...]
+    distinct: bool = False
 
     def describe(self) -> str:
-        return "AnswerUnion"
+        return f"AnswerUnion{' distinct' if self.distinct else ''}"
+
+
+@dataclass(frozen=True)
+class AnswerProbe:
+    """The rows with a column from a sub-query's answer: its only value, whether it has rows, whether a value is in it.
+
+    `kind` is value, exists or in. `value` is the compared one, over the rows; `of` the sub-query's column, in one type
+    with it. `text` is the sub-query as it was written.
+    """
+
+    input: AnswerProbe | AnswerJoin | AnswerUnion | Subquery
+    query: Subquery
+    name: str
+    kind: str
+    of: Expression | None = None
+    value: Expression | None = None
+    text: str = field(default="", compare=False)
+
+    def describe(self) -> str:
+        return f"AnswerProbe {self.name}"
 
 
 @dataclass(frozen=True)
@@ -282,7 +305,7 @@ class OverCall:
 class AnswerWindow:
     """The rows with a column for each window function, under its name."""
 
-    input: AnswerFilter | AnswerJoin | AnswerUnion | Subquery
+    input: AnswerFilter | AnswerProbe | AnswerJoin | AnswerUnion | Subquery
     calls: tuple[OverCall, ...]
 
     def describe(self) -> str:
@@ -293,7 +316,7 @@ class AnswerWindow:
 class AnswerFilter:
     """WHERE over the columns of answers, and QUALIFY over those of window functions too."""
 
-    input: AnswerWindow | AnswerJoin | AnswerUnion | Subquery
+    input: AnswerWindow | AnswerProbe | AnswerJoin | AnswerUnion | Subquery
     condition: Expression
 
     def describe(self) -> str:
@@ -302,7 +325,7 @@ class AnswerFilter:
 
 @dataclass(frozen=True)
 class Sort:
-    input: Having | Aggregate | AnswerFilter | AnswerWindow | AnswerJoin | AnswerUnion | Subquery
+    input: Having | Aggregate | AnswerRows
     keys: tuple[SortKey, ...]
 
     def describe(self) -> str:
@@ -311,7 +334,7 @@ class Sort:
 
 @dataclass(frozen=True)
 class Limit:
-    input: Sort | Having | Aggregate | AnswerFilter | AnswerWindow | AnswerJoin | AnswerUnion | Subquery
+    input: Sort | Having | Aggregate | AnswerRows
     count: int
 
     def describe(self) -> str:
@@ -326,7 +349,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Project:
-    input: Limit | Sort | Having | Items | Aggregate | AnswerFilter | AnswerWindow | AnswerJoin | AnswerUnion | Subquery
+    input: Limit | Sort | Having | Items | Aggregate | AnswerRows
     outputs: tuple[Output, ...]
 
     def describe(self) -> str:
@@ -336,6 +359,7 @@ class Project:
         )
 
 
+AnswerRows = AnswerFilter | AnswerWindow | AnswerProbe | AnswerJoin | AnswerUnion | Subquery
 Node = (
     Project
     | Limit
@@ -348,6 +372,7 @@ Node = (
     | StreamScan
     | AnswerFilter
     | AnswerWindow
+    | AnswerProbe
     | AnswerJoin
     | AnswerUnion
     | Subquery
@@ -357,6 +382,8 @@ Node = (
 def inputs(node: Node) -> tuple[Node, ...]:
     if isinstance(node, AnswerJoin):
         return (node.left, node.right)
+    if isinstance(node, AnswerProbe):
+        return (node.input, node.query)
     if isinstance(node, AnswerUnion):
         return node.parts
     return () if isinstance(node, StreamScan) else (node.input,)

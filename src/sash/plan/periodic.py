@@ -20,6 +20,7 @@ from sash.plan.nodes import (
     AggregateCall,
     AnswerFilter,
     AnswerJoin,
+    AnswerProbe,
     AnswerUnion,
     AnswerWindow,
     Having,
@@ -141,6 +142,8 @@ def sub_queries(node: Node) -> list[Subquery]:
         return sub_queries(node.input) or [node]
     if isinstance(node, AnswerJoin):
         return [each for side in (node.left, node.right) for each in sub_queries(side)]
+    if isinstance(node, AnswerProbe):
+        return [each for side in (node.input, node.query) for each in sub_queries(side)]
     if isinstance(node, AnswerUnion):
         return [each for part in node.parts for each in sub_queries(part)]
     if isinstance(node, Project | Limit | Sort | AnswerFilter | AnswerWindow):

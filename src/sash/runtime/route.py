@@ -182,7 +182,16 @@ def is_continuous(query: BoundQuery) -> bool:
 
 def _have_panes(body: BoundSelect | BoundSet) -> bool:
     """Whether panes answer a query that slides: an aggregate over one window, or the joined answers of such queries."""
-    if isinstance(body, BoundSet) or is_own(body.output) or body.is_distinct or body.tests:
+    if is_own(body.output):
+        return False
+    if isinstance(body, BoundSet):
+        return body.is_union and all(map(_have_panes, (body.left, body.right))) and len(relations_in(body)) == 1
+    if body.is_distinct:
+        return False
+    # No plan has sub-queries in expressions: panes answer them, or say why they do not.
+    if body.asked:
+        return True
+    if any(test.condition is None or not _have_panes(test.query) for test in body.tests):
         return False
     for clause in (source.window for source in body.sources):
         # Rows as of multiples of a time begin and end inside of any pane.
@@ -194,7 +203,7 @@ def _have_panes(body: BoundSelect | BoundSet) -> bool:
         if source.window is not None or not _have_panes(query):
             return False
     if streams:
-        return len(streams) + len(queries) == 1 and body.is_grouped
+        return len(streams) + len(queries) == 1 and body.is_grouped and not body.tests
     return not body.is_grouped and len(relations_in(body)) == 1
 
 

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from sash.panes.aggregates.approximate import ApproxCountDistinct, ApproxQuantile, CountMin, ShedBound
 from sash.panes.aggregates.exact import STATISTICS, AggregateFunction, Average, Count, Extreme, MergedPartials, Sum
-from sash.panes.aggregates.holistic import CountDistinct, Holistic, Mode, PercentileDisc, Quantile, QuantileCont
+from sash.panes.aggregates.holistic import (
+    Collect,
+    CountDistinct,
+    Holistic,
+    ListAgg,
+    Mode,
+    PercentileDisc,
+    Quantile,
+    QuantileCont,
+)
 
 AGGREGATES: dict[str, AggregateFunction] = {
     "sum": Sum(),
@@ -51,6 +60,9 @@ HOLISTIC: dict[str, Holistic] = {
     "quantile": Quantile(),
     "percentile_disc": PercentileDisc(),
     "quantile_cont": QuantileCont(),
+    "collect_list": Collect(),
+    "collect_set": Collect(once=True),
+    "listagg": ListAgg(),
     "count_min": CountMin(),
     "count_min_lower": CountMin(form="lower"),
     "count_min_upper": CountMin(form="upper"),

@@ -123,6 +123,8 @@ class CountMin:
     form: str = "estimate"
     counters: tuple[int, ...] = ()
 
+    by_window = False
+
     def bind(self, *parameters: object) -> Self:
         (value,) = parameters
         return replace(self, value=value)

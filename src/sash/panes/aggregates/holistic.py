@@ -5,16 +5,19 @@ MODE(x)                     the most frequent item, the least one among equals (
 QUANTILE(x, p)              the item at position max(1, floor(p N)) of the N sorted items (Arasu and Widom 3.3)
 PERCENTILE_DISC(p)          the item at position ceil(p N), counted from either end
 QUANTILE_CONT(x, p), MEDIAN between two neighbours by linear interpolation, as Spark's `percentile` does
+COLLECT_SET(x)              the items that occur, in their order
+COLLECT_LIST(x), LISTAGG    every value in an order: the items are pairs of what orders the values, and the value
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.panes.aggregates.exact import nullable, require_number, require_ordered
@@ -34,11 +37,20 @@ class Holistic(Protocol):
         """The answer's type; ValueError with a reason if the argument does not fit."""
 
     def lower_items(self, items: ItemCounts) -> pa.Array:
-        """One value per window and group, window after window; NULL over no items (a count is 0)."""
+        """One value per window and group, window after window; NULL over no items (a count is 0).
+
+        OverflowError if a value would be too large.
+        """
+
+    @property
+    def by_window(self) -> bool:
+        """Whether each window is lowered by itself: values are large, or may be too large for some windows."""
 
 
 class ExactHolistic:
     """The common part of the exact holistic aggregates."""
+
+    by_window = False
 
     def bind(self, *parameters: object) -> Self:
         assert not parameters
@@ -160,3 +172,78 @@ def _numbers(items: ItemCounts, ranks: Ints) -> NDArray[np.float64]:
     # As Spark converts them: a BIGINT beyond 2^53 to the nearest double.
     values = items.values(items.at(ranks)).cast(pa.float64(), safe=False)
     return np.asarray(values.fill_null(0.0) if values.null_count else values, dtype=np.float64)
+
+
+# How many elements a list may have if the query gives no number.
+MOST_ELEMENTS = 10_000
+# How many the lists of all groups of a window may have: Arrow counts them so.
+_MOST_OF_ALL = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Collect(ExactHolistic):
+    """The values of each group as a list, in the order of the items; without values it is empty.
+
+    With a number the list has the first values up to it; without one, too long a list is an error, not a shorter list.
+    An item with several fields is ordered by the first ones, and its value is the last one.
+    """
+
+    once: bool = False
+    most: int | None = None
+    descending: bool = False
+
+    by_window = True
+
+    def bind(self, *parameters: object) -> Self:
+        (most,) = parameters or (None,)
+        assert most is None or isinstance(most, int)
+        return replace(self, most=most)
+
+    def result_type(self, argument: pa.DataType | None) -> pa.DataType:
+        require_ordered("COLLECT_LIST", argument)
+        return pa.list_(argument)
+
+    @property
+    def bound(self) -> str:
+        """How long a list may become, in words."""
+        if self.most is not None:
+            return f"the first {self.most:,} of a group"
+        return f"all values of a group; more than {MOST_ELEMENTS:,} are an error of the query"
+
+    def lower_items(self, items: ItemCounts) -> pa.Array:
+        longest = int(items.lengths(self.once).max(initial=0))
+        if self.most is None and longest > MOST_ELEMENTS:
+            reason = (
+                f"a group has {longest:,} values, and a list has at most {MOST_ELEMENTS:,} unless it gives a number"
+            )
+            raise OverflowError(f"{reason}: with {longest} as the last argument it has the first {longest:,}")
+        pairs, sizes = items.lists(self.once, self.descending, self.most or MOST_ELEMENTS)
+        if len(pairs) > _MOST_OF_ALL:
+            raise OverflowError(f"the lists of all groups have {len(pairs):,} elements, at most {_MOST_OF_ALL:,} fit")
+        values = items.values(pairs)
+        if pa.types.is_struct(values.type):
+            values = values.field(values.type.num_fields - 1)
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+        return pa.ListArray.from_arrays(pa.array(offsets), values)
+
+
+@dataclass(frozen=True)
+class ListAgg(Collect):
+    """The values of each group as one string; NULL without values."""
+
+    delimiter: str = ""
+
+    def bind(self, *parameters: object) -> Self:
+        delimiter, once, descending, *most = parameters
+        bound = super().bind(*most)
+        return replace(bound, delimiter=str(delimiter), once=bool(once), descending=bool(descending))
+
+    def result_type(self, argument: pa.DataType | None) -> pa.DataType:
+        if argument != pa.string():
+            raise ValueError("LISTAGG needs a string")
+        return argument
+
+    def lower_items(self, items: ItemCounts) -> pa.Array:
+        lists = super().lower_items(items)
+        texts = pc.binary_join(lists, self.delimiter)
+        return pc.if_else(pc.greater(pc.list_value_length(lists), 0), texts, pa.scalar(None, pa.string()))

@@ -14,8 +14,10 @@ from functools import cached_property
 from sash.catalog import CLUSTER, Catalog, Stream
 from sash.core.time import format_duration
 from sash.core.window import SessionWindow, Window
+from sash.panes.aggregates.holistic import Collect
 from sash.panes.counters import COUNTERS, ROWS, CounterKey
 from sash.panes.partials import Partial
+from sash.panes.readers import CoarserReader, ItemReader, holistic_of
 from sash.panes.readings import TableName
 from sash.plan.nodes import tree
 from sash.runtime.compiler import CompiledQuery
@@ -233,9 +235,19 @@ def _table_section(shown: _ExplainedTable, runtime: StreamRuntime) -> Section:
         lines += _partial_lines(shown, bound)
         if bound.reading.sub_window is not None:
             lines += _list_lines(shown, bound, bound.reading.sub_window, runtime)
+        lines += _value_list_lines(bound)
     lines += [_counter_line(key, group.name) for key in group.name.keys if isinstance(key, CounterKey)]
     # Several readings of a query may need the same partials.
     return Section(f"Pane table {stream.name} by {group.label}", f"panes of {pane}, {how}", list(dict.fromkeys(lines)))
+
+
+def _value_list_lines(bound: BoundReading) -> list[str]:
+    """COLLECT_LIST and its like: how long the lists may become."""
+    readers = [reader for finisher in bound.query.finishers for reader in finisher.readers]
+    reader = readers[bound.number]
+    calls = reader.calls if isinstance(reader, ItemReader | CoarserReader) else ()
+    bounds = ((call, lowering) for call in calls if isinstance(lowering := holistic_of(call), Collect))
+    return [f"  {call}: {lowering.bound}" for call, lowering in bounds]
 
 
 def _counter_line(key: CounterKey, table: TableName) -> str:

@@ -13,18 +13,18 @@ refer to the query around it: its ties are the equalities between columns of the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
 
-from sash.catalog import Catalog
+from sash.catalog import Catalog, Stream, Table
 from sash.core.errors import CqlError, Span
 from sash.core.user_aggregate import UserAggregate
 from sash.core.user_function import UserFunction
 from sash.sql.binding import select_list
-from sash.sql.binding.bound import BoundQuery, BoundSelect, BoundSet, BoundTest
+from sash.sql.binding.bound import UNION, BoundQuery, BoundSelect, BoundSet, BoundTest
 from sash.sql.binding.completion import complete
 from sash.sql.binding.from_clause import FromBinder
 from sash.sql.binding.outputs import aggregate_of_results, is_aggregate_of_results
@@ -33,9 +33,10 @@ from sash.sql.binding.shape import check_shape, has_only, unwrapped
 from sash.sql.binding.shedding import estimates_of
 from sash.sql.expressions import aggregates
 from sash.sql.expressions.coercion import common_type
-from sash.sql.expressions.operators import compare, conjuncts, require_boolean
-from sash.sql.expressions.scope import FromColumns, Scope
-from sash.sql.expressions.terms import Term, cast_to, sources_in
+from sash.sql.expressions.constants import literal
+from sash.sql.expressions.operators import BOOLEAN, compare, conjuncts, negated, require_boolean
+from sash.sql.expressions.scope import FromColumns, Scope, SourceColumns
+from sash.sql.expressions.terms import AskedQuery, Term, cast_to, sources_in
 from sash.sql.expressions.typer import type_expression
 from sash.sql.reading.limits import within_stack
 from sash.sql.reading.places import extent, span_of
@@ -98,7 +99,13 @@ class _Binder:
             reason = f"the first SELECT has {len(left.columns)} column(s), this one {len(right.columns)}"
             raise CqlError(f"{reason}: both must have as many", self._script, at)
         both = zip(left.columns, right.columns, strict=True)
-        return BoundSet(select, tree, left, right, tuple(self._common(one, other, at) for one, other in both))
+        made = BoundSet(select, tree, left, right, tuple(self._common(one, other, at) for one, other in both))
+        if not (tree.args.get("order") or tree.args.get("limit")):
+            return made
+        scope = Scope(self._script, FromColumns((SourceColumns.of_query(made.columns, UNION, UNION),)))
+        columns = [SelectEntry(name, term, select.span) for name, term in scope.columns.visible]
+        order = select_list.order(tree, scope, columns, {})
+        return replace(made, order=tuple(order), limit=select_list.limit(tree, scope))
 
     def _common(self, left: tuple[str, pa.DataType], right: tuple[str, pa.DataType], at: Span) -> pa.DataType:
         type = common_type(left[1], right[1])
@@ -110,11 +117,15 @@ class _Binder:
     # -- one SELECT ------------------------------------------------------------------------------------
 
     def _select(self, select: Select) -> BoundSelect:
-        body = self._body(select)
-        tree, scope = body.tree, body.scope
+        return self._finished(self._body(select))
+
+    def _finished(self, body: BoundSelect) -> BoundSelect:
+        """Bind the clauses behind WHERE."""
+        select, tree, scope = body.select, body.tree, body.scope
         if asks_for_items(tree):
             items = bind_items(select, tree, scope)
             return replace(body, entries=items.entries, keys=items.keys, items=items, columns=items.columns)
+        scope = replace(scope, ask=self._asking(scope))
         written = select_list.entries(tree, scope)
         estimates = estimates_of(body.sources[0].relation)
         entries = with_bounds(tree, written, scope, estimates) if estimates else written
@@ -138,7 +149,8 @@ class _Binder:
         found = self.sources.bind(tree, outer)
         # The scope of WHERE has the names of the query around it, too.
         around = Scope(self._script, found.columns, user=self._user)
-        conditions, tests = _split_where(tree, around)
+        is_over_answers = all(not isinstance(join.source.relation, Stream | Table) for join in found.joins)
+        conditions, tests = _split_where(tree, around, self._asking(around) if is_over_answers else None)
         scope, own = _own_scope(around), {join.source.name for join in found.joins}
         ties = [_tie(condition, own, around) for condition in conditions if not sources_in(condition) <= own]
         return BoundSelect(
@@ -151,27 +163,56 @@ class _Binder:
             tuple(ties),
         )
 
+    def _asking(self, scope: Scope) -> Callable[[exp.Expr], AskedQuery]:
+        """Binds the sub-queries of one SELECT's expressions, each once."""
+        known: dict[int, AskedQuery] = {}
+
+        def ask(query: exp.Expr) -> AskedQuery:
+            if id(query) not in known:
+                _refuse_ties(query, scope)
+                known[id(query)] = self._asked(query, self._bind_tree(query))
+            return known[id(query)]
+
+        return ask
+
+    def _asked(self, tree: exp.Expr, query: BoundSelect | BoundSet) -> AskedQuery:
+        at = extent(tree)
+        return AskedQuery(self.sources.name("query", at), self._script[at.start : at.end], query.columns, query)
+
     # -- tests against sub-queries ---------------------------------------------------------------------
 
     def _test(self, test: _WrittenTest, scope: Scope) -> BoundTest:
         if not isinstance(test.query, exp.Select) or self._is_grouped(test.query):
             _refuse_ties(test.query, scope)
             query = self._bind_tree(test.query)
-            made = BoundTest(query, test.node, test.negated, test.at, tied=False)
+            made, asked = BoundTest(query, test.node, test.negated, test.at, tied=False), self._asked(test.query, query)
             if test.value is None:
-                return made
+                return replace(made, condition=_condition("exists_query", (), asked, made))
             _check_one(len(query.columns), test, scope)
             ((name, type),) = query.columns
             other = Term("field", (), type, test.at, f"sub-query.{name}")
-            return replace(made, compared=_compared(test.value, other, scope))
+            one, other = _compared(test.value, other, scope)
+            return replace(made, compared=(one, other), condition=_condition("in_query", (one,), asked, made))
         body = self._body(Select(test.query, self._script, extent(test.query)), scope.columns)
         made = BoundTest(body, test.node, test.negated, test.at)
+        # Over answers the sub-query is one too, unless something ties it to the rows around.
+        is_free = not body.ties and not any(isinstance(each.relation, Stream | Table) for each in body.sources)
         if test.value is None:
             _check_items(test.query, replace(body.scope, columns=replace(body.scope.columns, outer=scope.columns)))
-            return made
+            if not is_free:
+                return made
+            anything = SelectEntry("1", literal(1, pa.int32(), test.at), test.at)
+            rows = replace(body, entries=(anything,), limit=select_list.limit(test.query, scope))
+            asked = self._asked(test.query, replace(rows, columns=_columns([anything])))
+            return replace(made, condition=_condition("exists_query", (), asked, made))
         entries = select_list.entries(test.query, body.scope)
         _check_one(len(entries), test, body.scope)
-        return replace(made, compared=_compared(test.value, entries[0].term, body.scope))
+        compared = _compared(test.value, entries[0].term, body.scope)
+        made = replace(made, compared=compared)
+        if not is_free:
+            return made
+        asked = self._asked(test.query, self._finished(body))
+        return replace(made, condition=_condition("in_query", compared[:1], asked, made))
 
     def _is_grouped(self, tree: exp.Select) -> bool:
         """Whether the rows are groups, which cannot be tied to the query around."""
@@ -180,14 +221,21 @@ class _Binder:
         return bool(tree.args.get("group") or tree.args.get("having")) or is_aggregate
 
 
+def _condition(op: str, values: tuple[Term, ...], asked: AskedQuery, test: BoundTest) -> Term:
+    found = Term(op, values, BOOLEAN, test.at, asked)
+    return negated(found) if test.negated else found
+
+
 def _columns(entries: Collection[SelectEntry]) -> tuple[tuple[str, pa.DataType], ...]:
     return tuple((entry.name, entry.term.type) for entry in entries)
 
 
-def _split_where(tree: exp.Select, scope: Scope) -> tuple[list[Term], list[_WrittenTest]]:
+def _split_where(
+    tree: exp.Select, scope: Scope, ask: Callable[[exp.Expr], AskedQuery] | None
+) -> tuple[list[Term], list[_WrittenTest]]:
     """The conditions of WHERE, and its tests; aggregates stand in neither."""
     where = tree.args.get("where")
-    inner = scope.without_aggregates("cannot stand in WHERE; HAVING tests aggregates")
+    inner = replace(scope.without_aggregates("cannot stand in WHERE; HAVING tests aggregates"), ask=ask)
     conditions: list[Term] = []
     tests: list[_WrittenTest] = []
     for part in conjuncts(where.this) if where is not None else []:

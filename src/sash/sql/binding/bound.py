@@ -20,11 +20,14 @@ from sash.core.errors import Span
 from sash.plan.set_windows import HIGH, LOW
 from sash.sql.binding.select_list import ItemRows, Order, SelectEntry
 from sash.sql.expressions.scope import Scope
-from sash.sql.expressions.terms import Term
+from sash.sql.expressions.terms import AskedQuery, Term, asked_in
 from sash.sql.reading.output_clause import OutputClause
 from sash.sql.reading.places import approx_at, output_of, span_of, window_clause, word_of
 from sash.sql.reading.statements import Select
 from sash.sql.reading.window_clause import WindowClause
+
+# The source of the columns of a set operation, in its ORDER BY.
+UNION = "union"
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class BoundTest:
     """[NOT] EXISTS (SELECT ..) or x [NOT] IN (SELECT y ..).
 
     `compared` is x with y, in one type. `tied`: the sub-query is a plain SELECT, whose ties refer to the query around.
+    `condition` is the test as a condition over answers, if nothing ties it to the rows around.
     """
 
     query: BoundSelect | BoundSet
@@ -81,6 +85,7 @@ class BoundTest:
     at: Span
     compared: tuple[Term, Term] | None = None
     tied: bool = True
+    condition: Term | None = None
 
     @property
     def title(self) -> str:
@@ -131,6 +136,18 @@ class BoundSelect:
         return self.qualify is not None or any(part.op == "over" for term in asked for part in term.walk())
 
     @property
+    def asked(self) -> tuple[Term, ...]:
+        """The terms that are sub-queries in its expressions."""
+        behind = (term for term in (self.having, self.qualify) if term is not None)
+        terms = (*self.conditions, *(entry.term for entry in self.entries), *(key.term for key in self.order), *behind)
+        return tuple(part for term in terms for part in asked_in(term))
+
+    @property
+    def asked_queries(self) -> list[BoundSelect | BoundSet]:
+        found = {asked.name: asked.body for term in self.asked if isinstance(asked := term.value, AskedQuery)}
+        return [body for body in found.values() if isinstance(body, BoundSelect | BoundSet)]
+
+    @property
     def is_grouped(self) -> bool:
         """Whether its rows are groups."""
         grouped = self.tree.args.get("group") is not None or self.having is not None or self.items is not None
@@ -139,13 +156,15 @@ class BoundSelect:
 
 @dataclass(frozen=True)
 class BoundSet:
-    """A set operation; `types` are the common types of both queries."""
+    """A set operation; `types` are the common types of both queries. ORDER BY is over its columns."""
 
     select: Select
     tree: exp.SetOperation
     left: BoundSelect | BoundSet
     right: BoundSelect | BoundSet
     types: tuple[pa.DataType, ...]
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
 
     @property
     def columns(self) -> tuple[tuple[str, pa.DataType], ...]:
@@ -157,6 +176,11 @@ class BoundSet:
     @property
     def output(self) -> OutputClause | None:
         return output_of(self.tree)
+
+    @property
+    def is_union(self) -> bool:
+        """Whether it is a UNION without clauses behind parentheses."""
+        return isinstance(self.tree, exp.Union) and self.select.tree is self.tree
 
 
 @dataclass(frozen=True)
@@ -181,6 +205,7 @@ def parts(body: BoundSelect | BoundSet) -> Iterator[BoundSelect | BoundSet]:
         sources = [source.relation for source in body.sources]
         inner = [each for each in sources if isinstance(each, BoundSelect | BoundSet)]
         inner += [test.query for test in body.tests]
+        inner += body.asked_queries
     for each in inner:
         yield from parts(each)
 

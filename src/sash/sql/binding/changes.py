@@ -431,6 +431,9 @@ def _is(function: str, node: Node, column: str) -> Expression:
 
 
 def _check_select(body: BoundSelect) -> None:
+    for term in body.asked:
+        way_out = "aggregate one window with SLIDE, and compare in HAVING or in a SELECT around"
+        raise body.scope.unsupported(f"sub-queries in an expression of a continuous query; {way_out}", term.span)
     select, tree, without = body.select, body.tree, without_panes(slides=has_slide(body.select))
     distinct, having = tree.args.get("distinct"), tree.args.get("having")
     if distinct is not None and distinct.args.get("on") is not None:

@@ -46,13 +46,13 @@ class FromBinder:
     def bind(self, tree: exp.Select, outer: FromColumns | None) -> FromClause:
         first, joins = tree.args["from_"].this, tree.args.get("joins") or []
         nodes = [first, *(join.this for join in joins)]
-        names = [self._name(self._alias(node), _window_place(node)) for node in nodes]
+        names = [self.name(self._alias(node), _window_place(node)) for node in nodes]
         found = FromClause((), FromColumns())
         for name, node, join in zip(names, nodes, (None, *joins), strict=True):
             found = self._joined(found, name, node, join)
         return replace(found, columns=replace(found.columns, outer=outer))
 
-    def _name(self, alias: str, at: Span) -> str:
+    def name(self, alias: str, at: Span) -> str:
         """The alias, or one made from it that no other source of the statement has."""
         taken = {name.lower() for name in self.places}
         while alias.lower() in taken:

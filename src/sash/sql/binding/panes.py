@@ -31,6 +31,8 @@ from sash.plan.nodes import (
     AggregateCall,
     AnswerFilter,
     AnswerJoin,
+    AnswerProbe,
+    AnswerRows,
     AnswerUnion,
     AnswerWindow,
     Having,
@@ -47,10 +49,11 @@ from sash.plan.nodes import (
     Subquery,
     WindowFilter,
 )
-from sash.sql.binding.bound import BoundJoin, BoundQuery, BoundSelect, BoundSet, BoundSource
+from sash.sql.binding.bound import UNION, BoundJoin, BoundQuery, BoundSelect, BoundSet, BoundSource, relations_in
 from sash.sql.binding.lookups import bind_lookups, check_tables
 from sash.sql.binding.outputs import refuse_outputs
 from sash.sql.binding.select_list import ItemRows, refuse_star
+from sash.sql.binding.sets import check_set
 from sash.sql.binding.shape import SETS, word_in
 from sash.sql.binding.shedding import check_shed_items, check_shed_window, check_shedding
 from sash.sql.binding.windows import bind_window, check_all_slide, check_together
@@ -59,13 +62,22 @@ from sash.sql.expressions.answer_terms import GroupTerms, Translator, field_of
 from sash.sql.expressions.calls import GROUPING_FUNCTIONS
 from sash.sql.expressions.normal_form import normal_form
 from sash.sql.expressions.operators import joined
-from sash.sql.expressions.scope import Scope
-from sash.sql.expressions.terms import OverShape, Term, column_of, over_tuples, render, row_expression, sources_in
+from sash.sql.expressions.scope import FromColumns, Scope
+from sash.sql.expressions.terms import (
+    AskedQuery,
+    OverShape,
+    Term,
+    asked_in,
+    column_of,
+    over_tuples,
+    render,
+    row_expression,
+    sources_in,
+)
 from sash.sql.reading.limits import within_stack
-from sash.sql.reading.places import bounds_at, is_approximate, span_of, word_of
+from sash.sql.reading.places import bounds_at, is_approximate, span_of, word_of, word_of_operation
 from sash.sql.types import spark_name
 
-_Rows = AnswerFilter | AnswerJoin | AnswerUnion | Subquery
 _STREAM_JOINS = "joins of streams; put each window into a sub-query: FROM (SELECT .. GROUP BY ..) a JOIN (SELECT ..) b"
 
 
@@ -83,7 +95,27 @@ class _PanePlanner:
     periodic: bool
 
     def plan(self, body: BoundSelect | BoundSet) -> Project:
+        if isinstance(body, BoundSet) and body.is_union:
+            return self._union(body)
         return self._select(self._checked(body))
+
+    def _union(self, body: BoundSet) -> Project:
+        """The rows of both answers, in their common types, under the names of the first."""
+        script, word = body.select.script, word_of_operation(body.tree)
+        check_set(body)
+        if len(relations_in(body)) > 1:
+            raise NotSupportedError("UNION of answers of several streams", script, word)
+        check_together(body.select)
+        distinct = bool(body.tree.args.get("distinct"))
+        nested = next((type for type in body.types if distinct and pt.is_nested(type)), None)
+        if nested is not None:
+            raise NotSupportedError(f"DISTINCT of {spark_name(nested)}", script, word)
+        sides = (self.plan(side) for side in (body.left, body.right))
+        rows = AnswerUnion(tuple(Subquery(UNION, _in_types(side, body.columns)) for side in sides), distinct)
+        translator = Translator(Scope(script, FromColumns()), field_of)
+        keys = tuple(SortKey(translator.translate(key.term), key.descending, key.nulls_first) for key in body.order)
+        outputs = tuple(Output(name, Field(f"{UNION}.{name}", type)) for name, type in body.columns)
+        return _top(rows, keys, body.limit, outputs)
 
     def _select(self, select: BoundSelect) -> Project:
         stream = select.sources[0].relation
@@ -138,9 +170,11 @@ class _PanePlanner:
         asked = [*(entry.term for entry in body.entries), *(key.term for key in body.order), *having]
         check_shedding(stream, scope, asked)
         if tree.args.get("group") is None and not any(term.has_aggregate for term in asked):
-            tuples = "; OVER is over groups: GROUP BY the columns" if body.has_windows else ""
+            tuples = f"; {'OVER is over groups: ' if body.has_windows else ''}GROUP BY the columns"
             raise scope.unsupported(f"a SELECT without aggregates{tuples}", span_of(tree.expressions[0]))
-        if not body.has_windows and not body.sets:
+        if body.asked:
+            check_together(body.select)
+        if not body.has_windows and not body.sets and not body.asked:
             outputs = _outputs(body, groups.translate)
             condition = _having(body, groups)
             keys = _sort_keys(body, groups.translate)
@@ -154,17 +188,16 @@ class _PanePlanner:
             fields[field.name] = field
             return Field(f"{name}.{field.name}", field.type)
 
-        name, columns = body.sources[0].name, OverColumns(scope, field_of_group)
-        made = _ranked(body, columns)
+        name, columns = body.sources[0].name, AnswerColumns(scope, field_of_group, self._asked)
+        before, behind = _split_having(body)
+        made = _ranked(body, columns, columns.translate(joined("and", behind)) if behind else None)
         if not body.sets:
-            condition = _having(body, groups)
+            condition = _having(replace(body, having=joined("and", before) if before else None), groups)
             inner = tuple(Output(each, field) for each, field in fields.items())
             return made(Subquery(name, Project(groups.node(source, condition), inner)))
-        kept = columns.translate(body.having) if body.having is not None else None
         texts = [render(rows(key)) for key in body.keys]
         sets = (groups.set_node(source, [texts[place] for place in each], fields) for each in body.sets)
-        union = AnswerUnion(tuple(Subquery(name, each) for each in sets))
-        return made(union if kept is None else AnswerFilter(union, kept))
+        return made(AnswerUnion(tuple(Subquery(name, each) for each in sets)))
 
     # -- answers of sub-queries ------------------------------------------------------------------------
 
@@ -173,7 +206,7 @@ class _PanePlanner:
         scope = body.scope
         _refuse_grouping(body)
         _refuse_aggregates(body)
-        _refuse_tests(body)
+        tests = _tested(body)
         made: Subquery | AnswerJoin = self._derived(body.sources[0])
         conditions = list[Term]()
         for join in body.joins[1:]:
@@ -182,14 +215,23 @@ class _PanePlanner:
             made = AnswerJoin(made, right, join.kind if pairs else "cross", pairs)
             conditions += others
         check_together(body.select)
-        conditions += body.conditions
-        where = Translator(scope, field_of).translate(joined("and", conditions)) if conditions else None
-        return _ranked(body, OverColumns(scope, field_of))(made if where is None else AnswerFilter(made, where))
+        conditions += [*body.conditions, *tests]
+        columns = AnswerColumns(scope, field_of, self._asked)
+        return _ranked(body, columns, columns.translate(joined("and", conditions)) if conditions else None)(made)
 
     def _derived(self, source: BoundSource) -> Subquery:
         assert isinstance(source.relation, BoundSelect | BoundSet)
-        inner = self._checked(source.relation)
-        return Subquery(source.name, self._select(inner))
+        return Subquery(source.name, self.plan(source.relation))
+
+    def _asked(self, asked: AskedQuery) -> Subquery:
+        assert isinstance(asked.body, BoundSelect | BoundSet)
+        return Subquery(asked.name, self.plan(asked.body))
+
+
+def _in_types(plan: Project, columns: Sequence[tuple[str, pa.DataType]]) -> Project:
+    outputs = zip(columns, (output.expression for output in plan.outputs), strict=True)
+    made = (Output(name, each if each.type == type else Call("cast", (each,), type)) for (name, type), each in outputs)
+    return replace(plan, outputs=tuple(made))
 
 
 def _check_lengths(body: BoundSelect) -> None:
@@ -236,6 +278,23 @@ def _is_length(term: Term) -> bool:
     return term.op == "field" and column_of(term) == WINDOW_LENGTH
 
 
+def _tested(body: BoundSelect) -> list[Term]:
+    """The tests of WHERE over answers; one that is tied to the rows has no answer of its own."""
+    if any(test.condition is None for test in body.tests):
+        _refuse_tests(body)
+    return [test.condition for test in body.tests if test.condition is not None]
+
+
+def _split_having(body: BoundSelect) -> tuple[list[Term], list[Term]]:
+    """The conditions of groups alone, and those that need more: sub-queries, or the keys that a grouping set lacks."""
+    having = body.having
+    parts = [] if having is None else [*having.args] if having.op == "and" else [having]
+    behind = [part for part in parts if body.sets or asked_in(part)]
+    if behind and is_approximate(body.tree.args["having"]) and not body.sets:
+        raise body.scope.error("HAVING APPROX with a sub-query: leave out APPROX", behind[0].span)
+    return [part for part in parts if part not in behind], behind
+
+
 def _refuse_tests(body: BoundSelect) -> None:
     for test in body.tests:
         if test.compared is None:
@@ -269,12 +328,18 @@ def _having(body: BoundSelect, groups: GroupingColumns) -> tuple[Expression, boo
     return groups.translate(body.having), is_approximate(body.tree.args["having"])
 
 
-def _ranked(body: BoundSelect, columns: OverColumns) -> Callable[[_Rows], Project]:
-    """The plan above the rows of an answer: window functions, QUALIFY, ORDER BY, LIMIT, SELECT list."""
+def _ranked(
+    body: BoundSelect, columns: AnswerColumns, where: Expression | None
+) -> Callable[[AnswerJoin | AnswerUnion | Subquery], Project]:
+    """The plan above the rows of an answer: sub-queries in expressions, conditions, window functions, QUALIFY, and the
+    other clauses.
+    """
     outputs, keys = _outputs(body, columns.translate), _sort_keys(body, columns.translate)
     condition = columns.translate(body.qualify) if body.qualify is not None else None
 
-    def above(rows: _Rows) -> Project:
+    def above(made: AnswerJoin | AnswerUnion | Subquery) -> Project:
+        probed = columns.probed(made)
+        rows = probed if where is None else AnswerFilter(probed, where)
         if not columns.calls:
             return _top(rows, keys, body.limit, outputs)
         numbered = AnswerWindow(rows, columns.calls)
@@ -284,7 +349,7 @@ def _ranked(body: BoundSelect, columns: OverColumns) -> Callable[[_Rows], Projec
 
 
 def _top(
-    input: Having | Aggregate | AnswerFilter | AnswerWindow | AnswerJoin | AnswerUnion | Subquery,
+    input: Having | Aggregate | AnswerRows,
     keys: tuple[SortKey, ...],
     count: int | None,
     outputs: tuple[Output, ...],
@@ -396,12 +461,18 @@ def _check_key(left: Term, right: Term, script: str, at: Span) -> None:
         raise CqlError(f"JOIN needs a type: write CAST(NULL AS ..) for {left.value}", script, at)
 
 
-class OverColumns:
-    """The window functions of one query, as the columns that they become; `field_of` gives the fields of its rows."""
+class AnswerColumns:
+    """The window functions and sub-queries of one query's expressions, as the columns that they become.
 
-    def __init__(self, scope: Scope, field_of: Callable[[Term], Field | None]) -> None:
-        self._field_of = field_of
+    `field_of` gives the fields of its rows, `plan_of` the plan of a sub-query.
+    """
+
+    def __init__(
+        self, scope: Scope, field_of: Callable[[Term], Field | None], plan_of: Callable[[AskedQuery], Subquery]
+    ) -> None:
+        self._scope, self._field_of, self._plan_of = scope, field_of, plan_of
         self._calls: dict[str, OverCall] = {}
+        self._probes: dict[str, tuple[Term, Expression | None]] = {}
         self._translator = Translator(scope, self._leaf)
 
     @property
@@ -411,12 +482,45 @@ class OverColumns:
     def translate(self, term: Term) -> Expression:
         return self._translator.translate(term)
 
+    def probed(self, rows: AnswerJoin | AnswerUnion | Subquery) -> AnswerProbe | AnswerJoin | AnswerUnion | Subquery:
+        """The rows with the columns of all sub-queries."""
+        made: AnswerProbe | AnswerJoin | AnswerUnion | Subquery = rows
+        for name, (term, value) in self._probes.items():
+            made = self._probe(made, name, term, value)
+        return made
+
+    def _probe(
+        self, rows: AnswerProbe | AnswerJoin | AnswerUnion | Subquery, name: str, term: Term, value: Expression | None
+    ) -> AnswerProbe:
+        asked = term.value
+        assert isinstance(asked, AskedQuery)
+        query, text = self._plan_of(asked), f"({' '.join(asked.text.split())})"
+        if term.op == "exists_query":
+            return AnswerProbe(rows, query, name, "exists", text=text)
+        ((column, type),) = asked.columns
+        of: Expression = Field(f"{asked.name}.{column}", type)
+        if value is None:
+            return AnswerProbe(rows, query, name, "value", of, text=text)
+        of = of if type == value.type else Call("cast", (of,), value.type)
+        return AnswerProbe(rows, query, name, "in", of, value, text)
+
     def _leaf(self, term: Term) -> Field | None:
+        if isinstance(term.value, AskedQuery):
+            return self._asked(term)
         if term.op != "over":
             return self._field_of(term)
         sql = render(term)
         if sql not in self._calls:
             self._calls[sql] = self._call(term, sql)
+        return Field(sql, term.type)
+
+    def _asked(self, term: Term) -> Field:
+        over = next((part for part in term.walk() if part.op == "over"), None)
+        if over is not None:
+            raise self._scope.unsupported("OVER before IN (SELECT ..); number the rows inside a sub-query", over.span)
+        sql = render(term)
+        if sql not in self._probes:
+            self._probes[sql] = term, self.translate(term.args[0]) if term.args else None
         return Field(sql, term.type)
 
     def _call(self, term: Term, sql: str) -> OverCall:

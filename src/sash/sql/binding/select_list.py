@@ -19,7 +19,7 @@ from sash.sql.binding.shape import word_in
 from sash.sql.expressions.aggregates import ESTIMATES, ItemCall, is_item_call, type_item_call
 from sash.sql.expressions.operators import require_boolean
 from sash.sql.expressions.scope import WINDOW_FUNCTIONS, Scope, check_qualifier
-from sash.sql.expressions.terms import Term, column_of, render, shown
+from sash.sql.expressions.terms import Term, asked_in, column_of, render, shown
 from sash.sql.expressions.typer import type_expression
 from sash.sql.reading.places import bounds_at, span_of, word_of
 from sash.sql.reading.statements import Select
@@ -216,12 +216,14 @@ def qualify(tree: exp.Select, scope: Scope, columns: list[SelectEntry]) -> Term 
 def _checked_key(term: Term, at: Span, scope: Scope) -> Term:
     if term.has_aggregate:
         raise scope.error("an aggregate cannot stand in GROUP BY", at)
+    if asked_in(term):
+        raise scope.error("a sub-query cannot stand in GROUP BY", at)
     if pt.is_nested(term.type) or pt.is_null(term.type) or is_interval(term.type):
         raise scope.unsupported(f"GROUP BY of {spark_name(term.type)}", at)
     return term
 
 
-def order(tree: exp.Select, scope: Scope, columns: list[SelectEntry], named: dict[str, Term]) -> list[Order]:
+def order(tree: exp.Expr, scope: Scope, columns: list[SelectEntry], named: dict[str, Term]) -> list[Order]:
     """The keys of ORDER BY; `columns` are counted by places, `named` are the aliases."""
     clause = tree.args.get("order")
     if clause is None:
@@ -230,11 +232,13 @@ def order(tree: exp.Select, scope: Scope, columns: list[SelectEntry], named: dic
     keys = []
     for node in clause.expressions:
         term = ordinal(node.this, scope, columns, "ORDER BY") or type_expression(node.this, inner)
+        if pt.is_nested(term.type):
+            raise scope.unsupported(f"ORDER BY of {spark_name(term.type)}", span_of(node.this))
         keys.append(Order(term, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))))
     return keys
 
 
-def limit(tree: exp.Select, scope: Scope) -> int | None:
+def limit(tree: exp.Expr, scope: Scope) -> int | None:
     clause = tree.args.get("limit")
     if clause is None:
         return None

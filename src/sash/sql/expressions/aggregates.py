@@ -41,6 +41,8 @@ SYNONYMS = {
     "last_value": "last",
     "percentile": "quantile_cont",
     "percentile_cont": "quantile_cont",
+    "array_agg": "collect_list",
+    "string_agg": "listagg",
     "approx_percentile": "approx_quantile",
     "percentile_approx": "approx_quantile",
 }
@@ -110,8 +112,11 @@ _RULES: dict[str, AggregateRule] = {
     "count_min": AggregateRule(result=pa.int64(), parameter=_VALUE),
 }
 APPROXIMATE = ("approx_count_distinct", "approx_quantile", "count_min")
+# Aggregates whose answer has all values of a group, and how many arguments they take. Their terms have the value, what
+# orders the values, and the constants of the plan.
+VALUE_LISTS = {"collect_list": 2, "collect_set": 2, "listagg": 3}
 # The names that a query may write.
-NAMES = frozenset((*ALGEBRAIC, *SYNONYMS, *_RULES)) - {"count_distinct"}
+NAMES = frozenset((*ALGEBRAIC, *SYNONYMS, *_RULES, *VALUE_LISTS)) - {"count_distinct"}
 
 
 def type_aggregate(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
@@ -119,6 +124,8 @@ def type_aggregate(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
     name = SYNONYMS.get(written, written)
     title = written.upper()
     scope.check_aggregate(title, word)
+    if name in VALUE_LISTS:
+        return _value_list(node, name, scope, typed)
     if any(isinstance(argument, exp.Distinct) for argument in node.expressions):
         return _count_distinct(node, name, scope, typed)
     rule = _RULES.get(name)
@@ -145,7 +152,8 @@ def type_aggregate(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
         value = None if isinstance(other, exp.Star) else typed(other, inner)
         values.append(_checked(title, value, rule, scope, span_of(other)))
     if rule.order == len(values):
-        values.append(scope.columns.event_time(name.upper(), word, scope))
+        by = {"first": "MIN_BY", "last": "MAX_BY"}[name]
+        values.append(scope.columns.event_time(name.upper(), f"{by}(x, y) to say by what", word, scope))
     constant = tuple(_parameter(rule, title, part, argument, inner, typed) for part in constants)
     return Term("aggregate", (*values, *constant), rule.result or argument.type, word, name)
 
@@ -165,6 +173,8 @@ def within_group(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
     """`PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x)`, and PERCENTILE_DISC."""
     call, order = node.this, node.expression.expressions
     written, word = call.name.lower(), word_of(call)
+    if SYNONYMS.get(written, written) == "listagg":
+        return _value_list(call, "listagg", scope, typed, order)
     if written not in _WITHIN_GROUP:
         raise scope.unsupported(f"WITHIN GROUP behind {written.upper()}", word)
     if len(call.expressions) != 1 or len(order) != 1:
@@ -186,6 +196,77 @@ def within_group(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
     return replace(found, args=(*found.args, way))
 
 
+def _value_list(node: exp.Expr, name: str, scope: Scope, typed: Typer, order: Sequence[exp.Expr] = ()) -> Term:
+    """COLLECT_LIST, COLLECT_SET and LISTAGG. A set, or DISTINCT, is in the order of its values."""
+    title, word = node.name.upper(), word_of(node)
+    scope.check_aggregate(title, word)
+    distinct = any(isinstance(each, exp.Distinct) for each in node.expressions)
+    written = [
+        part for each in node.expressions for part in (each.expressions if isinstance(each, exp.Distinct) else [each])
+    ]
+    if not 1 <= len(written) <= VALUE_LISTS[name]:
+        takes = f"takes a value{', a separator' if name == 'listagg' else ''} and the most elements of its list"
+        raise scope.error(f"{title} {takes}, got {len(written)} arguments", word)
+    inner = scope.without_aggregates(f"cannot stand inside {title}")
+    first, *others = written
+    value = None if isinstance(first, exp.Star) else typed(first, inner)
+    value = _checked(title, value, AggregateRule(), scope, span_of(first))
+    most = [_most_elements(each, title, scope) for each in others[VALUE_LISTS[name] - 2 :]]
+    if name != "listagg":
+        if distinct or name == "collect_set":
+            return Term("aggregate", (value, value, *most), pa.list_(value.type), word, "collect_set")
+        time = scope.columns.event_time(title, f"COLLECT_SET({shown(value)})", word, scope)
+        return Term("aggregate", (value, time, *most), pa.list_(value.type), word, name)
+    if not pt.is_string(value.type):
+        raise _misfit(f"{title} needs a STRING", value, scope, value.span, f"write CAST({shown(value)} AS STRING)")
+    by, descending = _order_of(order, value, distinct, word, scope, typed)
+    flags = (Term("literal", (), pa.bool_(), word, flag) for flag in (distinct, descending))
+    separator = _separator(others, title, scope, inner, typed)
+    return Term("aggregate", (value, by, separator, *flags, *most), value.type, word, name)
+
+
+def _order_of(
+    order: Sequence[exp.Expr], value: Term, distinct: bool, word: Span, scope: Scope, typed: Typer
+) -> tuple[Term, bool]:
+    """What orders the values of LISTAGG, and whether it descends: the event time if nothing is written."""
+    if not order and distinct:
+        return value, False
+    if not order:
+        return scope.columns.event_time("LISTAGG", "LISTAGG(x, ', ') WITHIN GROUP (ORDER BY x)", word, scope), False
+    first, *others = order
+    if others:
+        raise scope.unsupported("LISTAGG WITHIN GROUP by several keys", span_of(others[0]))
+    inner = scope.without_aggregates("cannot stand inside WITHIN GROUP")
+    by, descending = (
+        _checked("WITHIN GROUP", typed(first.this, inner), AggregateRule(), scope, span_of(first.this)),
+        bool(first.args.get("desc")),
+    )
+    if render(by) == render(value):
+        return value, descending
+    if distinct:
+        raise scope.error(f"LISTAGG(DISTINCT {shown(value)}, ..) can only be ordered by {shown(value)}", by.span)
+    if bool(first.args.get("nulls_first")) == descending:
+        raise scope.unsupported("other NULLS in WITHIN GROUP than first, or last with DESC", by.span)
+    return by, descending
+
+
+def _separator(written: Sequence[exp.Expr], title: str, scope: Scope, inner: Scope, typed: Typer) -> Term:
+    if not written:
+        return Term("literal", (), pa.string(), Span(0, 1), "")
+    found = typed(written[0], inner)
+    if found.op != "literal" or not isinstance(found.value, str):
+        raise scope.error(f"{title} needs a constant STRING between the values, for example ', '", found.span)
+    return found
+
+
+def _most_elements(node: exp.Expr, title: str, scope: Scope) -> Term:
+    is_whole = isinstance(node, exp.Literal) and node.is_int
+    if not is_whole or not 0 < int(node.name) <= constants.MOST_ITEMS:
+        wanted = f"a whole constant from 1 to {constants.MOST_ITEMS:,}"
+        raise scope.error(f"{title} needs {wanted} as the most elements of a list", span_of(node))
+    return constants.whole(int(node.name), scope, span_of(node))
+
+
 def _known_alone(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
     """`FIRST(x, true)`, as Spark writes IGNORE NULLS."""
     value, flag = node.expressions
@@ -202,6 +283,9 @@ def argument_of(term: Term) -> RowExpression | None:
     rule = _RULES.get(str(term.value))
     if not term.args:
         return None
+    if term.value in VALUE_LISTS:
+        value, order = map(row_expression, term.args[:2])
+        return value if value == order else together((order, value), known=(value,))
     if rule is not None and rule.order is not None:
         order, value = row_expression(term.args[rule.order]), row_expression(term.args[0])
         return together((order, value), known=(order,))
@@ -313,6 +397,8 @@ def _misfit(reason: str, argument: Term | None, scope: Scope, at: Span, hint: st
 
 def parameters(term: Term) -> tuple[Parameter, ...]:
     """The constants of an aggregate as the plan carries them."""
+    if term.value in VALUE_LISTS:
+        return tuple(map(_as_value, term.args[2:]))
     name = str(term.value).removesuffix("_lower").removesuffix("_upper")
     rule = _RULES.get(name)
     if rule is None or not rule.parameter:

@@ -20,8 +20,7 @@ from sash.sql.reading.places import word_of
 from sash.sql.types import is_interval, spark_name
 
 _LATER = """
-    collect_list collect_set array_agg listagg
-    string_agg try_sum try_avg sum_distinct count_min_sketch
+    try_sum try_avg sum_distinct count_min_sketch
     hll_sketch_agg
 """
 # Spark's aggregates that are not supported, each with the nearest one.

@@ -24,7 +24,7 @@ from sash.sql.expressions.coercion import (
     is_moment,
 )
 from sash.sql.expressions.scope import Scope, Typer
-from sash.sql.expressions.terms import SYMBOLS, Term, extent_of, render, shown
+from sash.sql.expressions.terms import SYMBOLS, AskedQuery, Term, cast_to, extent_of, render, shown
 from sash.sql.reading.places import span_of, word_of
 from sash.sql.types import DAY_TIME_INTERVAL, TIMESTAMP, is_interval, spark_name
 
@@ -123,14 +123,47 @@ def like(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
 
 
 def is_in(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
-    if not node.expressions:
-        raise scope.unsupported("sub-queries (IN)", span_of(node))
+    if node.args.get("query") is not None:
+        return _in_query(node, scope, typed)
     terms = tuple(_operand(part, scope, typed) for part in (node.this, *node.expressions))
     common = common_type_of(terms)
     if common is None or pt.is_nested(common):
         types = ", ".join(dict.fromkeys(spark_name(term.type) for term in terms))
         raise scope.error(f"IN needs values of one type, but got {types}", extent_of(*terms))
     return Term("in", terms, BOOLEAN, extent_of(*terms), coerced=(common,) * len(terms))
+
+
+def _in_query(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
+    asked = asked_query(node, scope, "sub-queries (IN)")
+    other = Term("field", (), _only_type(asked, "IN compares with", node, scope), span_of(node), asked.columns[0][0])
+    value = _operand(node.this, scope, typed)
+    compared = cast_to(value, compare("eq", value, other, scope).coerced[0])
+    return Term("in_query", (compared,), BOOLEAN, span_of(node), asked)
+
+
+def scalar_query(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
+    """`(SELECT ..)` as a value: of one row."""
+    asked = asked_query(node, scope, "sub-queries in an expression")
+    return Term("scalar_query", (), _only_type(asked, "a value is", node, scope), span_of(node), asked)
+
+
+def exists_query(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
+    return Term("exists_query", (), BOOLEAN, word_of(node), asked_query(node, scope, "sub-queries (EXISTS)"))
+
+
+def _only_type(asked: AskedQuery, what: str, node: exp.Expr, scope: Scope) -> pa.DataType:
+    if len(asked.columns) != 1:
+        reason = f"{what} a sub-query of one column, this one has {len(asked.columns)}"
+        raise scope.error(reason, span_of(node))
+    return asked.columns[0][1]
+
+
+def asked_query(node: exp.Expr, scope: Scope, what: str) -> AskedQuery:
+    if scope.ask is None:
+        where = "HAVING, SELECT and ORDER BY over groups may have them, and WHERE over sub-queries in FROM"
+        raise scope.unsupported(f"{what} here; {where}", (word_of if isinstance(node, exp.Exists) else span_of)(node))
+    query: exp.Expr = node.args["query"] if isinstance(node, exp.In) else node.this
+    return scope.ask(query.unnest() if isinstance(query, exp.Subquery) else query)
 
 
 def between(node: exp.Expr, scope: Scope, typed: Typer) -> Term:

@@ -18,7 +18,7 @@ from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.core.user_aggregate import UserAggregate
 from sash.core.user_function import UserFunction
 from sash.sql.expressions.functions import REFUSED
-from sash.sql.expressions.terms import Term, render
+from sash.sql.expressions.terms import AskedQuery, Term, render
 from sash.sql.reading.places import span_of, word_of
 
 _NOWHERE = Span(0, 1)
@@ -150,12 +150,11 @@ class FromColumns:
             return found
         return self.outer.find(name, qualifier, span)
 
-    def event_time(self, title: str, at: Span, scope: Scope) -> Term:
-        """The event time of the only stream."""
+    def event_time(self, title: str, otherwise: str, at: Span, scope: Scope) -> Term:
+        """The event time of the only stream; without it the message says what to write `otherwise`."""
         times = [source.find(source.time, at) for source in self.sources if source.time]
         if len(times) != 1 or not times[0]:
-            by = {"FIRST": "MIN_BY", "LAST": "MAX_BY"}[title]
-            raise scope.error(f"{title} goes by the event time of one stream: write {by}(x, y) to say by what", at)
+            raise scope.error(f"{title} goes by the event time of one stream: write {otherwise}", at)
         return times[0][0]
 
     def _visible(self, name: str, span: Span) -> list[Term]:
@@ -184,7 +183,8 @@ class FromColumns:
 
 @dataclass(frozen=True)
 class Scope:
-    """`no_aggregates` is why an aggregate is not allowed here; empty if it is allowed.
+    """`no_aggregates` is why an aggregate is not allowed here; empty if it is allowed. `ask` binds a sub-query of an
+    expression, where one may stand.
 
     `user` are the aggregates and functions that the program has made, by lower-case name.
     """
@@ -195,9 +195,11 @@ class Scope:
     aliases: Mapping[str, Term] = field(default_factory=dict)
     aliases_first: bool = False
     user: Mapping[str, UserAggregate | UserFunction] = field(default_factory=dict)
+    ask: Callable[[exp.Expr], AskedQuery] | None = None
 
     def without_aggregates(self, reason: str) -> Scope:
-        return replace(self, no_aggregates=reason, aliases={})
+        """The scope of what is computed over rows: it has no sub-queries either."""
+        return replace(self, no_aggregates=reason, aliases={}, ask=None)
 
     def with_aliases(self, aliases: Mapping[str, Term], *, first: bool = False, no_aggregates: str = "") -> Scope:
         return replace(self, aliases=aliases, aliases_first=first, no_aggregates=no_aggregates)

@@ -71,6 +71,25 @@ class OverShape:
         return terms[: self.arguments], terms[self.arguments : end], terms[end:]
 
 
+@dataclass(frozen=True)
+class AskedQuery:
+    """A sub-query in an expression: its value, whether it has rows, or whether a value is in it.
+
+    Its terms are `scalar_query`, `exists_query`, and `in_query` of the compared value. `name` is one that no source of
+    the statement has, `text` is what was written, and `body` the bound query.
+    """
+
+    name: str
+    text: str
+    columns: tuple[tuple[str, pa.DataType], ...]
+    body: object = field(compare=False, repr=False)
+
+
+def asked_in(term: Term) -> list[Term]:
+    """The parts of a term that are sub-queries."""
+    return [part for part in term.walk() if isinstance(part.value, AskedQuery)]
+
+
 def column_of(field: Term) -> str:
     """The name of a field without the name of its source."""
     return str(field.value).split(".", 1)[1]
@@ -206,6 +225,11 @@ def _result(term: Term) -> str:
 def _aggregate(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
     if term.value in ("first", "last"):
         return f"{name(str(term.value))}({render(term.args[0], name)})", _PRIMARY
+    if term.value in ("collect_list", "collect_set"):
+        value, _, *most = (render(arg, name) for arg in term.args)
+        return f"{name(str(term.value))}({', '.join([value, *most])})", _PRIMARY
+    if term.value == "listagg":
+        return _listagg(term, name), _PRIMARY
     if term.value == "percentile_disc":
         x, p, descending = term.args
         order = f"{render(x, name)}{' DESC' if descending.value else ''}"
@@ -215,6 +239,13 @@ def _aggregate(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
     if term.value == "count_distinct":
         return f"{name('count')}(DISTINCT {arguments})", _PRIMARY
     return f"{name(str(term.value))}({arguments})", _PRIMARY
+
+
+def _listagg(term: Term, name: Callable[[str], str]) -> str:
+    value, order, separator, once, descending, *most = term.args
+    listed = ", ".join(render(each, name) for each in (value, separator, *most))
+    way = f"{render(order, name)}{' DESC' if descending.value else ''}"
+    return f"{name('listagg')}({'DISTINCT ' if once.value else ''}{listed}) WITHIN GROUP (ORDER BY {way})"
 
 
 def _filter(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
@@ -275,6 +306,14 @@ def _cast(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
     return f"{term.op.upper()}({render(term.args[0], name)} AS {spark_name(term.type)})", _PRIMARY
 
 
+def _asked(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
+    assert isinstance(term.value, AskedQuery)
+    query = identifier(term.value.name)
+    if term.op == "in_query":
+        return f"{_operand(term.args[0], _BITS, name)} IN ({query})", _PREDICATE
+    return f"{name('exists' if term.op == 'exists_query' else 'scalarsubquery')}({query})", _PRIMARY
+
+
 _SPECIAL: dict[str, Callable[[Term, Callable[[str], str]], tuple[str, int]]] = {
     "column": lambda term, name: (identifier(str(term.value)), _PRIMARY),
     "field": _field,
@@ -283,6 +322,7 @@ _SPECIAL: dict[str, Callable[[Term, Callable[[str], str]], tuple[str, int]]] = {
     "aggregate": _aggregate,
     "filter": _filter,
     "over": _over,
+    **dict.fromkeys(("scalar_query", "exists_query", "in_query"), _asked),
     "interval": lambda term, name: (f"INTERVAL {term.value}", _PRIMARY),
     "extract": lambda term, name: (f"EXTRACT({term.value} FROM {render(term.args[0], name)})", _PRIMARY),
     "in": _in,

@@ -75,9 +75,7 @@ def extract(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
 
 
 NAMED: dict[type[exp.Expr], str] = {
-    exp.Subquery: "sub-queries in an expression",
     exp.Select: "sub-queries in an expression",
-    exp.Exists: "sub-queries (EXISTS)",
     exp.Qualify: "QUALIFY over rows; write SELECT .. FROM (SELECT .., RANK() OVER (..) AS r ..) a WHERE r <= 3",
     exp.Distinct: "DISTINCT in an aggregate",
     exp.Bracket: "elements of arrays and maps",
@@ -159,6 +157,8 @@ _RULES: dict[type[exp.Expr], _Rule] = {
     exp.BitwiseNot: operators.bit_not,
     exp.DPipe: operators.concat,
     **_table((exp.Cast, exp.TryCast), cast),
+    exp.Subquery: operators.scalar_query,
+    exp.Exists: operators.exists_query,
     exp.Case: case,
     exp.Extract: extract,
     exp.Paren: _paren,
