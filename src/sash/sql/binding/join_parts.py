@@ -18,7 +18,7 @@ from sash.sql.binding.bound import BoundJoin
 
 
 @dataclass(frozen=True)
-class JoinPart:
+class FromPart:
     """The names of its sources; `outer` joins the first of them with all parts before, and is None in part 0."""
 
     names: tuple[str, ...]
@@ -37,7 +37,7 @@ class JoinParts:
         found = []
         for begin, end in zip(begins, [*begins[1:], len(joins)], strict=True):
             names = tuple(join.source.name for join in joins[begin:end])
-            found.append(JoinPart(names, joins[begin] if joins[begin].is_outer else None))
+            found.append(FromPart(names, joins[begin] if joins[begin].is_outer else None))
         self.parts = tuple(found)
         self._numbers = {name: number for number, part in enumerate(found) for name in part.names}
         self.padded = frozenset(name for name in self._numbers if self._is_padded(name))
