@@ -136,7 +136,7 @@ QUERIES = {
     ),
     "q11": Query(
         "bids of a session",
-        "SELECT bidder, COUNT(*) AS bids FROM events [SESSION 10 sec] WHERE kind = 2 GROUP BY bidder",
+        "SELECT bidder, COUNT(*) AS bids FROM events [SESSION GAP 10 sec SLIDE 10 sec] WHERE kind = 2 GROUP BY bidder",
         "SELECT bidder, COUNT(*) AS bids FROM events WHERE kind = 2 GROUP BY bidder, session_window(ts, '10 seconds')",
     ),
     "q12": Query(
