@@ -333,7 +333,7 @@ RisingWave's [aggregates](https://docs.risingwave.com/sql/functions/aggregate),
 What a query costs:
 
 - Sash, *panes*: a row for each pane and group; the number of rows is of this run, and queries over the same groups
-  share them. *changes*: the tuples of the windows; the number is that of its changes.
+  share them. *plan*: the tuples of the windows; the number is that of its changes, or of its answers under SLIDE.
 - Spark: a job of its own, which reads the source again. A sliding window copies each row for every slide, {copies}
   times here; state is an aggregate per window and group, or the tuples of a join.
 - Flink: an operator of its own in a job; a sliding window keeps a slice per slide and group.
@@ -399,7 +399,9 @@ def _of(session: sash.Session, known: dict[str, Any], name: str) -> str:
         return f"fails: {handle.error}"
     assert of_query["answers"], f"query {name} has no answer"
     if "pane_table" not in of_query and "windows" not in of_query:
-        return f"changes, {handle.changes().num_rows:,}"
+        if of_query["slide"] is not None:
+            return f"plan, {of_query['answers']} answers"
+        return f"plan, {handle.changes().num_rows:,} changes"
     tables = [each for stream in known["streams"].values() for each in stream["pane_tables"] if name in each["queries"]]
     return f"panes, {sum(each['rows'] for each in tables):,} rows"
 
@@ -415,6 +417,10 @@ def spark_column(spark: Any, root: Path) -> list[str]:
     return ["-" if row.spark is None else _started(spark, row.spark) for _, row in rows()]
 
 
+# Where the reason of a message of Spark's ends.
+_NOISE = r"[.;:,] |[.;]?\n|[.;]$| on (a )?streaming| with a streaming| on search path"
+
+
 def _started(spark: Any, text: str) -> str:
     from pyspark.errors import AnalysisException
 
@@ -423,7 +429,8 @@ def _started(spark: Any, text: str) -> str:
             writer = spark.sql(text).writeStream.format("noop").outputMode("append")
             writer.option("checkpointLocation", checkpoint).start().stop()
         except AnalysisException as error:
-            return f"no: {re.sub('^[[][^]]*[]] ', '', str(error)).split('.')[0].splitlines()[0]}"
+            text = re.sub(r"^\[[^]]*\] |#[0-9]+L?", "", str(error))
+            return f"no: {re.split(_NOISE, text)[0]}"
     return YES
 
 
