@@ -73,10 +73,6 @@ class Due:
         """
         return -((self.now - self.deadline) // s)
 
-    def latency(self, s: Micros) -> int:
-        """How many more updates than its SLIDE lie between this execution and the last (section 8.5.1)."""
-        return max(0, -self.d(s))
-
 
 @dataclass(frozen=True)
 class ScheduledTask:

@@ -99,13 +99,13 @@ class Connection(HttpToolsProtocol):
 def protocol_for(settings: ServerSettings) -> type[Connection]:
     """The connections of one server, with its limits."""
 
-    class Limited(Connection):
+    class LimitedConnection(Connection):
         most = min(settings.max_connections, _descriptors() // 2)
         head_seconds = settings.head_seconds
         body_seconds = settings.body_seconds
         waiting: ClassVar[dict[Connection, None]] = {}
 
-    return Limited
+    return LimitedConnection
 
 
 def _descriptors() -> int:
