@@ -41,7 +41,7 @@ class OuterJoinOp(WindowJoinOp):
         self._kept, self._condition = kept, condition
 
     def _needed_after(self, epoch: Epoch) -> int:
-        """A tuple that expires with the next epoch's first instant may give another one back."""
+        """A tuple that expires at the next epoch's first instant is needed there: its match may have no other match."""
         return epoch.high - 1
 
     def _changes(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Changes:

@@ -1,9 +1,9 @@
 """A function of tuples that a program makes of its own Python function (`Session.create_function`).
 
 Spark's executors call it for every tuple of a micro-batch, in batches of Arrow. An exception must not end the pass,
-which is that of all queries, and WHERE of a query may leave the tuple out. So each tuple has a value or an error, and
-the text of the pass raises the error where it needs the value: then the query fails, like one that divides by zero.
-A result may be an argument of another function, whose result then has its error.
+because all queries share the pass, and a query's WHERE may leave the tuple out. So each tuple has a value or an error,
+and the text of the pass raises the error where it needs the value: then the query fails, as after a division by zero.
+If an argument is an error, the result is the same error.
 """
 
 from __future__ import annotations

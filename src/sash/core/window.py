@@ -204,12 +204,12 @@ class LandmarkWindow(TimeWindow):
 class SessionWindow(TimeWindow):
     """`[SESSION GAP gap MAX most SLIDE slide]`: the sessions of each group that have ended since the last answer.
 
-    Neighbours in a session are at most `gap` apart, and its window is from the first to `gap` after the last, as Spark
-    has it. One that is longer than `most` is cut at the multiples of `most`. `offset`, from which they count, and
+    Neighbours in a session are at most `gap` apart. A session's window is from the first tuple to `gap` after the last,
+    as in Spark. A session longer than `most` is cut at the multiples of `most`. `offset`, from which these count, and
     `closed_left` are the stream's.
 
-    What an answer has follows from its time alone, because every multiple of the slide is answered (EXACTLY). It looks
-    back far enough to know of every session in it where its tuples begin, and whether it is too long.
+    Every multiple of the slide is answered (EXACTLY), so the time of an answer tells which sessions it has. An answer
+    looks back to the first tuple of each of its sessions, and far enough to know whether the session is too long.
 
     >>> window = SessionWindow.of(gap=3, most=10, slide=5)
     >>> str(window), window.reach

@@ -247,7 +247,7 @@ class PendingTable:
     def table(self) -> pa.Table:
         columns = self._columns
         if columns is not None:
-            # Somebody else may look at the same time: the table is there before the columns are not.
+            # Another thread may look at the same time, so the table is set before the columns are dropped.
             self._table, self._columns = self._finisher.finish([columns], self._now), None
         return self._table
 

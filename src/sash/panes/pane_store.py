@@ -146,7 +146,7 @@ class PaneStore(ABC):
         self.since: dict[Partial, Micros | None] = {}
         # How far back windows look.
         self.reach = 0
-        # When the input has ended, the last two times: no session goes on beyond.
+        # The last two times at which the input has ended: sessions end there.
         self.ends: tuple[Micros, ...] = ()
         # Other synopses over the same panes. They are built anew when the version changes: panes were revised, or
         # groups have other codes.

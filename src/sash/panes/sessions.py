@@ -7,10 +7,10 @@ Panes are no longer than the gap, so the tuples of one pane are in one session, 
 of the last tuple of the one and the first of the other. A session that is longer than the maximum is cut at the
 multiples of the maximum, which are ends of panes.
 
-A session is *final* when no later tuple can change it: at the end of its window. Only for the first part of a cut one
-that is too early: whether it is cut is known a maximum after its first tuple. (On a stream that is CLOSED LEFT a tuple
-of that very time may still come, and join.) Both are times, so an answer has the sessions that are final after the time
-of the answer before, whoever executes it, and when.
+A session is *final* when no later tuple can change it: at the end of its window. The first part of a cut session is
+final later, a maximum after its first tuple: only then is it known that the session is cut. (On a stream that is CLOSED
+LEFT a tuple of that very time may still come, and join.) An answer has the sessions that became final after the time of
+the answer before. All these are event times, so an answer does not depend on when it is computed.
 
 One pass over the rows of the panes of the window, oldest first. Time: O(rows). Space: some numbers per row and group.
 """
@@ -72,7 +72,7 @@ class SessionView(WindowView):
 
 
 def sessions_in(rows: SessionRows, groups: int, window: SessionWindow, since: Micros, until: Micros) -> Sessions:
-    """The sessions that are final after a time, and not after another one."""
+    """The sessions that became final after `since`, up to `until`."""
     columns = (rows.codes, rows.counts, rows.firsts, rows.lasts, rows.ends)
     rule = (window.gap, window.most, window.offset, int(window.closed_left))
     return Sessions(*kernel_sessions(*columns, groups, *rule, since, until))
@@ -118,7 +118,7 @@ def kernel_sessions(
             first[session], last[session] = min(first[session], firsts[i]), max(last[session], lasts[i])
         sessions[i] = session
 
-    # Those that are asked for.
+    # The sessions of this answer.
     places, kept = np.full(number, -1), 0
     for session in range(number):
         end = last[session] + gap

@@ -46,7 +46,7 @@ def name_in_spark(function: str) -> str:
 def value_in_spark(result: str, type: str) -> str:
     """The value of a result of a program's function, or its error, raised (core/user_function.py).
 
-    Spark calls a function once for equal calls, and for every tuple, whatever is around the call.
+    Spark computes equal calls once, and for every tuple, even where a CASE around the call would skip it.
     """
     failed = f"CAST(raise_error({result}.{ERROR}) AS {type})"
     return f"CASE WHEN {result}.{ERROR} IS NULL THEN {result}.{VALUE} ELSE {failed} END"

@@ -315,7 +315,7 @@ def divided_join(plan: Node, stage: StagePlan, numbering: Collection[str] = ()) 
     if path in stage.lower or not isinstance(node, Join | RelationJoin | MultiJoin):
         return None
     if isinstance(node, RelationJoin) and node.keeps:
-        # Each task would find the tuples without a row.
+        # Every task would output the tuples that find no row.
         return None
     below = [(input, path_below(path, place)) for place, input in enumerate(inputs(node))]
     return path if all(_is_light(*each, stage) for each in below) else None

@@ -114,8 +114,8 @@ class RouteDecision:
 
     `joined`, `windowed_set` and `lengths` are what is recognised in a continuous plan, under any strategy: an aggregate
     over a join, a set operation, and the lengths of the windows of a join whose rows are its pairs. `execution` is the
-    strategy that the user has set. `order` is what puts every answer in order that panes do not: it is no part of the
-    plan, which queries share.
+    strategy that the user has set. `order` is ORDER BY and LIMIT of every answer of a continuous plan: it is no part of
+    the plan, so queries with another order share the plan.
     """
 
     route: Route
@@ -166,7 +166,7 @@ def route(query: BoundQuery, execution: str = AUTO) -> RouteDecision:
 
 
 def route_changes(query: BoundQuery, execution: str = AUTO) -> RouteDecision:
-    """Of a query that panes do not answer."""
+    """Decide about a query that panes do not answer."""
     found, order = route_plan(plan_changes(query), execution), order_of_answers(query)
     if order is None:
         return found
@@ -208,7 +208,7 @@ def _have_panes(body: BoundSelect | BoundSet) -> bool:
 
 
 def route_plan(plan: Node, execution: str = AUTO) -> RouteDecision:
-    """Of a continuous plan as it was written."""
+    """Decide about a continuous plan as it was written."""
     joined, asked, lengths = joined_aggregate(plan), windowed_set(plan), lengths_of(plan)
     found = RouteDecision(Route.CHANGES, None, plan, joined, asked, lengths, execution)
     if found.is_free and joined is not None and Finisher(joined.query).is_simple:

@@ -140,7 +140,7 @@ def choose(readings: Sequence[Reading], load: Load) -> SynopsisChoice:
                 f"no {kind} synopsis for {asked} over {panes} panes: from {limit} on ({what}) one scan costs less"
             )
             continue
-        # Known only where it is asked for: costs over all deadlines of many queries take a while to add up.
+        # Computed only here: the costs over all deadlines of many queries take a while to add up.
         basic = basic or _cost("basic", apart, len(bounded), load)
         other = _cost(kind, apart, len(bounded), load)
         if other * LEAST_SAVING > basic:

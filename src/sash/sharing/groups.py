@@ -187,7 +187,7 @@ def _usable(reading: Reading, predicate: RowExpression, stored: StoredPartials) 
     """
     if any(partial.predicate != predicate for partial in reading.partials):
         return []  # A FILTER: no cover fits several conditions.
-    # Short lists of conditions have not all items in common: they cannot be combined. Sessions are made row by row.
+    # Short lists of two conditions have different items, so they cannot be combined. Sessions are made row by row.
     is_of_rows = reading.table.lists is not None or isinstance(reading.window, SessionWindow)
     if is_of_rows or not all(map(can_be_covered, reading.partials)):
         return []

@@ -39,15 +39,15 @@ from sash.plan.expressions import quoted
 
 _MARKER, _SESSION, _DELAY = "spark.timeWindow", "spark.sessionWindow", "spark.watermarkDelayMs"
 _TIME = re.compile(r"(\d+)_")
-# Nodes that neither change rows nor columns.
 _TITLES = {"Expand": "rollup, cube or grouping sets (Expand)", "Generate": "explode or its like (Generate)"}
+# Nodes that change neither rows nor columns.
 _NAMES = ("SubqueryAlias", "View")
 _ROWS_WAY_OUT = (
     "make a stream of the DataFrame before groupBy, session.create_stream('rows', df, timestamp='ts'), and register "
     "the aggregation as CQL"
 )
 _ANSWERS_WAY_OUT = "register the DataFrame before it, or write the query in CQL, whose answers take ORDER BY and LIMIT"
-# Functions that Spark evaluates as others, and those of them that CQL knows only as the others.
+# Spark replaces some functions by others; of these, CQL knows only the replacement.
 _INHERITS, _AS_REPLACED = "org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules", ("Between",)
 _FUNCTIONS = ("PythonUDF", "PythonUDAF", "ScalaUDF", "ScalaAggregator", "HiveSimpleUDF", "HiveGenericUDF")
 
@@ -72,7 +72,10 @@ Result = TypeVar("Result")
 
 
 def adopt(frame: object, take: Callable[[AdoptedAggregation], Result]) -> Result:
-    """What `take` makes of the best reading of a DataFrame that it takes; SashError says why it takes none."""
+    """Offer `take` the readings of a DataFrame, the best first; return what `take` makes of the first that it accepts.
+
+    SashError if `take` refuses all of them: the reason is that of the last.
+    """
     if type(frame).__module__.startswith("pyspark.sql.connect"):
         reason = "a DataFrame of Spark Connect has no plan that Sash could read"
         raise SashError(f"{reason}: make it with a classic session, such as session.spark")
@@ -89,7 +92,7 @@ def adopt(frame: object, take: Callable[[AdoptedAggregation], Result]) -> Result
         try:
             return take(plan.cut(place))
         except SashError as error:
-            # The highest cut has the least to read: what it lacks, all others lack.
+            # The reason of the highest cut, which is tried last, stands: it leaves the least to CQL.
             failure = error
     raise failure
 
@@ -266,10 +269,10 @@ class _Plan:
             elif kind in _AS_REPLACED:
                 yield node, self._over(node.replacement(), reading)
             elif inherits.isInstance(node):
-                # Spark writes its parameters, which are not among its children.
+                # Spark prints the parameters of such a function, which are not among its children.
                 yield node, self._call(node.prettyName(), _items(node.parameters()), reading)
             elif kind == "RegExpReplace" and node.pos().sql() == "1":
-                # Where to begin, which CQL does not know, and nobody has written.
+                # The fourth argument, where to begin, is Spark's default: CQL has three arguments.
                 yield node, self._call(node.prettyName(), _children(node)[:3], reading)
 
     def _call(self, name: str, arguments: Sequence[Any], reading: _Reading) -> Any:

@@ -174,7 +174,7 @@ class WindowFiles:
         if gone:
             self._seals.forget_in(gone)
         for place in {path.parent for path in gone}:
-            # Readers that end at the same time remove what has left, too.
+            # Another reader may end at the same time, and remove the same directory.
             with suppress(FileNotFoundError):
                 if not any(place.glob(f"{PANE}=*")):
                     remove(place)

@@ -50,7 +50,7 @@ class AdoptionCommands:
             late_revise=True,
         )
         text = found.text(stream.name)
-        # Before anything is opened for it.
+        # A text that cannot be registered is refused before a stream is opened for it.
         alone = Catalog()
         alone.add_stream(checked(stream))
         compile_panes(bind(as_select(text), alone))
@@ -63,7 +63,7 @@ class AdoptionCommands:
             raise
 
     def _open(self, stream: Stream, found: AdoptedAggregation) -> bool:
-        """Open the stream unless it is open; whether no checkpoint knew it either."""
+        """Open the stream unless it is open. Returns whether it is new: no checkpoint knew it."""
         from sash.spark.pipeline import Pipeline
 
         with self._shared.lock:

@@ -121,7 +121,7 @@ class JoinQuery(ContinuousQuery):
 class GroupPlace:
     """The place of a group: the name of its directory, among those of its session.
 
-    `asked` has the aggregates of the registered queries: only the texts of those that have gone are bound again.
+    `asked` has the aggregates of the registered queries, so only the texts of dropped queries are bound again.
     """
 
     directories: PlanDirectories

@@ -250,7 +250,7 @@ class NestedJoinRuntime(PlanRuntime):
 
 
 class _NestedReader:
-    """A query that gets its own pairs of those of its runtime."""
+    """Gives a query its own pairs, from the pairs of its runtime."""
 
     def __init__(self, reader: ChangeListener, runtime: NestedJoinRuntime, query: NestedJoinQuery) -> None:
         self._reader = reader

@@ -85,7 +85,7 @@ def tried(
         trial.synchronise(wanted)
     else:
         if not query.serial and all(each is not query for each in registered):
-            # It would come after all others: of identical queries as fast as each other, the first one leads.
+            # The newest query: among identical queries with one SLIDE, the oldest leads.
             query = replace(query, serial=1 + max((each.serial for each in registered), default=0))
         trial.synchronise([*wanted, query])
         schedule_all(trial)

@@ -69,7 +69,7 @@ class Explanation(str):
 
 
 def time_sections(streams: Iterable[Stream]) -> Iterator[Section]:
-    """Of each stream without timestamps of its own, where they come from, whatever answers the query."""
+    """For each stream without timestamps of its own: where its timestamps come from."""
     for stream in {each.name: each for each in streams if each.implicit}.values():
         yield Section(
             "Time", f"of arrival, one for each micro-batch, in the column {stream.timestamp} of {stream.name}"

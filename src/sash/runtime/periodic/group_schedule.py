@@ -27,7 +27,7 @@ from sash.schedule.policies import Conservative
 from sash.sharing.choose import CLUSTER, Prices
 from sash.sharing.rules import Computation, Decision, QueryOutput, compute_together, shares_output
 
-# The rules look at no more of the queries that a query is executed with: EXPLAIN names no more.
+# How many of the queries that are executed with a query the rules look at: EXPLAIN names no more of them.
 _DESCRIBED = 6
 
 

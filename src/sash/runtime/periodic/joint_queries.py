@@ -88,7 +88,7 @@ class JointQueries:
                 self.kinds.append(AnswerKind(active, name, only, active.compiled.slide))
                 for bound in active.readings:
                     window, group = bound.reading.window, bound.group
-                    # The starts of these windows move by rules of their own.
+                    # The length does not say where these windows begin, so only equal ones have a place in common.
                     place = (group, window if isinstance(window, LandmarkWindow | SessionWindow) else window.lag)
                     if window.length < narrowest.setdefault(place, bound).reading.window.length:
                         narrowest[place] = bound

@@ -385,7 +385,7 @@ def _with_functions(tree: exp.Expr, functions: Mapping[str, UserFunction]) -> ex
         title = f"{function.name}({', '.join(write(each) for each in node.expressions)})"
         result = exp.Anonymous(this=name_in_spark(function.name), expressions=node.expressions)
         if isinstance(node.parent, exp.Anonymous) and node.parent.name.lower() in functions:
-            # Its error must not be raised before the call around it.
+            # The outer call passes the error on, so it is not raised here.
             node.replace(result)
             continue
         made: exp.Expr = exp.maybe_parse(value_in_spark(write(result), spark_name(function.returns)), dialect="spark")
