@@ -10,7 +10,9 @@ A query over several windows joins the answers of such chains, all as of one tim
     Project <- Limit <- Sort <- AnswerFilter <- AnswerJoin <- Subquery <- Project <- ..
                                                     ^-------- Subquery <- Project <- ..
 
-Window functions (OVER) are over the rows of such an answer, or over the groups of one window, as a sub-query:
+AnswerUnion has the rows of several answers, and AnswerProbe adds a column from the answer of a sub-query in an
+expression. Window functions (OVER) are over the rows of such an answer, or over the groups of one window, as a
+sub-query:
 
     Project <- Limit <- Sort <- AnswerFilter <- AnswerWindow <- Subquery <- Project <- Having <- Aggregate <- ..
 """

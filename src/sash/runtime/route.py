@@ -7,7 +7,7 @@
                           └─ anything else ────────────────────► CHANGES
 
     asked once    question_of ──┬─ an aggregate of one window, ─► panes, and behind them stored rows; without KEEP the
-                                │  or a join of such SELECTs      answer of panes may be incomplete
+                                │  or made of such answers        answer of panes may be incomplete
                                 └─ any other SELECT ────────────► stored rows, tables, archives, results of registered
                                                                   queries (result_of), computed by Spark
                   rows_behind: who computes with the stored rows where panes do not have all of the window
@@ -181,7 +181,7 @@ def is_continuous(query: BoundQuery) -> bool:
 
 
 def _have_panes(body: BoundSelect | BoundSet) -> bool:
-    """Whether panes answer a query that slides: an aggregate over one window, or the joined answers of such queries."""
+    """Whether panes answer a query that slides: an aggregate over one window, or one made of such answers."""
     if is_own(body.output):
         return False
     if isinstance(body, BoundSet):
@@ -270,7 +270,7 @@ def decide_select(select: Select, catalog: Catalog, decision_of: DecisionOf, exe
 def question_of(
     select: Select, catalog: Catalog, decision_of: DecisionOf, mark: str = ""
 ) -> CompiledQuery | StoredQuestion:
-    """A SELECT that is asked once: an aggregate of one window, or a join of such SELECTs, which panes may answer, or a
+    """A SELECT that is asked once: an aggregate of one window, or made of such answers, which panes may answer, or a
     question to Spark.
 
     Our binder knows fewer types and functions than Spark: a SELECT that it refuses may still be asked of Spark.
