@@ -12,7 +12,6 @@ A function that raises fails the queries that need its result, and nothing else:
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,6 +24,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from sash.core.errors import QueryFailedError, SashError
+from sash.core.user_function import can_take, on_one_line
 
 Numbers = NDArray[Any]
 
@@ -88,14 +88,7 @@ class UserAggregate:
 
     def takes(self, arguments: int) -> bool:
         """Whether `lift` can be called with so many columns."""
-        try:
-            inspect.signature(self.lift).bind(*[None] * arguments)
-        except TypeError:
-            return False
-        except ValueError:
-            # A function in C may not tell.
-            return True
-        return True
+        return can_take(self.lift, arguments)
 
     def combined_or_failed(self, key: Hashable, one: Numbers, other: Numbers) -> Numbers:
         """Both combined. If that raises, the partial of this key has failed: nobody gets an answer from it again."""
@@ -141,9 +134,7 @@ def _of_shape(found: Numbers, shape: tuple[int, ...], dtype: np.dtype[Any]) -> N
 
 
 def _failure(word: str, name: str, error: Exception) -> QueryFailedError:
-    # One line: Spark's errors of workers are read line by line.
-    why = " ".join(f"{type(error).__name__}: {error}".split())
-    return QueryFailedError(f"{word} of the aggregate '{name}' raised {why}")
+    return QueryFailedError(f"{word} of the aggregate '{name}' raised {on_one_line(error)}")
 
 
 def checked_zero(name: str, zero: Any) -> Numbers:

@@ -22,6 +22,23 @@ import pyarrow.types as pt
 VALUE, ERROR = "value", "error"
 
 
+def can_take(function: Callable[..., Any], arguments: int) -> bool:
+    """Whether a program's function can be called with so many arguments."""
+    try:
+        inspect.signature(function).bind(*[None] * arguments)
+    except TypeError:
+        return False
+    except ValueError:
+        # A function in C may not tell.
+        return True
+    return True
+
+
+def on_one_line(error: Exception) -> str:
+    """The class and the message of an exception: Spark's errors of workers are read line by line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
 @dataclass(frozen=True, eq=False)
 class UserFunction:
     """Equal only to itself. If `takes_series`, the function gets columns of pandas, else the values of a tuple."""
@@ -42,14 +59,7 @@ class UserFunction:
 
     def takes(self, arguments: int) -> bool:
         """Whether the function can be called with so many arguments."""
-        try:
-            inspect.signature(self.function).bind(*[None] * arguments)
-        except TypeError:
-            return False
-        except ValueError:
-            # A function in C may not tell.
-            return True
-        return True
+        return can_take(self.function, arguments)
 
     def __call__(self, *columns: pa.Array) -> pa.StructArray:
         """The result of each tuple.
@@ -114,9 +124,7 @@ class UserFunction:
         return [*each(items[: len(items) // 2]), *each(items[len(items) // 2 :])]
 
     def _failed(self, error: Exception) -> tuple[Any, ...]:
-        # One line: Spark's errors are read line by line.
-        why = " ".join(f"{type(error).__name__}: {error}".split())
-        return pa.nulls(1, self.returns), f"function '{self.name}' raised {why}"
+        return pa.nulls(1, self.returns), f"function '{self.name}' raised {on_one_line(error)}"
 
 
 def _is_result(type: pa.DataType) -> bool:
