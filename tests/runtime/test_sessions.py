@@ -296,6 +296,26 @@ def test_a_restart_before_each_micro_batch_changes_nothing(
     assert len(seconds(answers)) > 8
 
 
+def test_windows_and_sessions_of_one_select_keep_apart() -> None:
+    """Their answers are made together where queries differ in their windows alone; sessions have more columns."""
+    text = "SELECT k, COUNT(*) AS n FROM s {} GROUP BY k ORDER BY n LIMIT 3"
+    # The first one looks back less far than the window: it is read before.
+    clauses = [
+        "[SESSION GAP 3 sec MAX 4 sec SLIDE 5 sec]",
+        "[WINDOW 60 sec SLIDE EXACTLY 5 sec]",
+        "[SESSION GAP 2 sec SLIDE 5 sec]",
+    ]
+    rows = [START + second * SECOND for second in (1, 3, 4, 9, 14, 16, 26)]
+    found = []
+    for together in (clauses, clauses[::-1], *([each] for each in clauses)):
+        feed = Feed(stream())
+        feed.runtime.synchronise(compiled({each: text.format(each) for each in together}, feed.declared))
+        answers = feed.push(to_table([(us, us // SECOND % 2, "a", 1, 1, 1.0) for us in rows]))
+        found.append({(each.query, each.as_of): each.table.to_pylist() for each in answers})
+    alone = found[2] | found[3] | found[4]
+    assert found[0] == found[1] == alone and len(alone) == 15
+
+
 def _end(feed: Feed, ends: bool) -> list[Answer]:
     return feed.finish() if ends else []
 

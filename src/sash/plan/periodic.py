@@ -42,7 +42,7 @@ from sash.plan.nodes import (
 # All clauses of an aggregate but its window.
 _OTHER_CLAUSES = attrgetter(
     "stream", "predicate", "keys", "calls", "having", "order", "limit", "outputs", "partition", "items", "approximate",
-    "lookups", "finest",
+    "lookups", "finest", "time",
 )  # fmt: skip
 
 
@@ -87,6 +87,7 @@ class PeriodicAggregate:
     def shape(self) -> Shape:
         """The query without its window: over the same window, queries of one shape have one answer.
 
+        `time` keeps sessions, whose answers have more columns, apart from other windows.
         FREQUENT cuts its window into sub-windows by its own SLIDE, so there the window belongs to the shape.
         """
         is_cut = self.items is not None and self.items.function == "frequent"
