@@ -139,7 +139,7 @@ class _Plan:
             for expression in [] if _kind(node) == "Expand" else _items(node.expressions()):
                 _check_functions(expression)
         if any(_has_marker(key, _SESSION) for key in self._keys):
-            raise _refused("session_window", "leave this one to Spark; Sash slides windows of fixed lengths")
+            raise _refused("session_window", f"{_ROWS_WAY_OUT}, which reads GROUP BY session_window(ts, '30 seconds')")
         self._token = f"_sash_{secrets.token_hex(4)}_"
 
     def _check(self, several: str | None) -> None:
