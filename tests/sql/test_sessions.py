@@ -18,9 +18,13 @@ SESSION = "packets [SESSION GAP 30 sec SLIDE 10 sec]"
 REFUSED = [
     (f"SELECT «TOP»(3, src) FROM {SESSION}", "TOP over sessions; GROUP BY the item, and its sessions are listed"),
     (f"SELECT «FREQUENT»(3, src) FROM {SESSION}", "FREQUENT over sessions"),
-    (f"SELECT src, «COUNT»(DISTINCT dst) FROM {SESSION} GROUP BY src", "COUNT(DISTINCT ..) over sessions"),
-    (f"SELECT src, «MEDIAN»(length) FROM {SESSION} GROUP BY src", "MEDIAN over sessions; an estimate"),
-    (f"SELECT src FROM {SESSION} GROUP BY src HAVING «MODE»(length) > 3", "MODE over sessions"),
+    (
+        f"SELECT src, «COUNT»(DISTINCT dst) FROM {SESSION} GROUP BY src",
+        "COUNT(DISTINCT ..) over sessions; APPROX_COUNT_DISTINCT is kept",
+    ),
+    (f"SELECT src, «MEDIAN»(length) FROM {SESSION} GROUP BY src", "MEDIAN over sessions; APPROX_QUANTILE is kept"),
+    (f"SELECT src FROM {SESSION} GROUP BY src HAVING «MODE»(length) > 3", "MODE over sessions; use [WINDOW d]"),
+    (f"SELECT src, «COLLECT_LIST»(dst) FROM {SESSION} GROUP BY src", "COLLECT_LIST over sessions; use [WINDOW d]"),
     (f"SELECT src, dst, COUNT(*) FROM {SESSION} «GROUP BY» ROLLUP (src, dst)", "ROLLUP and CUBE over sessions"),
     (
         """SELECT a.src FROM (SELECT src, COUNT(*) AS n FROM packets [WINDOW 1 min SLIDE «10 sec»] GROUP BY src) a

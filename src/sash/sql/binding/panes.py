@@ -253,6 +253,12 @@ def _check_lengths(body: BoundSelect) -> None:
             raise body.scope.error(f"no tuple has {WINDOW_LENGTH}, so it cannot stand {where}", part.span)
 
 
+# What is kept for each session in place of all its values.
+_ESTIMATES = {"count_distinct": "APPROX_COUNT_DISTINCT"} | dict.fromkeys(
+    ("median", "quantile", "quantile_cont", "percentile_disc"), "APPROX_QUANTILE"
+)
+
+
 def _check_sessions(body: BoundSelect, stream: Stream) -> None:
     """Check that panes have the aggregates of each session: those that a row by the keys of GROUP BY has."""
     if stream.shed is not None:
@@ -270,7 +276,8 @@ def _check_sessions(body: BoundSelect, stream: Stream) -> None:
     for term in (part for each in asked for part in each.walk() if part.op == "aggregate"):
         if str(term.value) in HOLISTIC:
             name = "COUNT(DISTINCT ..)" if term.value == "count_distinct" else str(term.value).upper()
-            way_out = "an estimate (APPROX_COUNT_DISTINCT, APPROX_QUANTILE) is kept for each session"
+            estimate = _ESTIMATES.get(str(term.value))
+            way_out = f"{estimate} is kept for each session" if estimate else "use [WINDOW d], which keeps every value"
             raise body.scope.unsupported(f"{name} over sessions; {way_out}", term.span)
 
 
