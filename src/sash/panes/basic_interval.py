@@ -16,7 +16,7 @@ import copy
 import functools
 import itertools
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -317,9 +317,12 @@ class BasicIntervalSynopsis(PaneStore):
         return any(start < edge < end for start, end in map(self._ring.span, range(first, last)))
 
     def read(self, parts: Sequence[AnswerPart], now: Micros) -> Iterator[tuple[int, PartResult]]:
-        taken: dict[int, PartResult] = {**self._differences(parts, now), **self._sessions(parts, now)}
-        yield from taken.items()
-        scanned = [(number, part) for number, part in enumerate(parts) if number not in taken]
+        subtracted = self._differences(parts, now)
+        yield from subtracted.items()
+        others = {number: part for number, part in enumerate(parts) if number not in subtracted}
+        told = self._sessions(others, now)
+        yield from told.items()
+        scanned = [(number, part) for number, part in others.items() if number not in told]
         waiting: dict[Window, list[int]] = {}
         for number, part in scanned:
             for span in part.stored.spans:
@@ -372,10 +375,10 @@ class BasicIntervalSynopsis(PaneStore):
                 found[number] = DifferenceColumns(reader, cuts[pane], newer, youngest)
         return found
 
-    def _sessions(self, parts: Sequence[AnswerPart], now: Micros) -> dict[int, PartResult]:
+    def _sessions(self, parts: Mapping[int, AnswerPart], now: Micros) -> dict[int, PartResult]:
         """The parts, by number, that are about sessions. The same sessions are found once for all parts over them."""
         same: dict[tuple[SessionWindow, Partial, Micros], dict[int, SessionReader]] = {}
-        for number, part in enumerate(parts):
+        for number, part in parts.items():
             reader = part.chosen
             if not isinstance(reader, SessionReader):
                 continue
