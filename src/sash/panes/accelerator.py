@@ -58,25 +58,74 @@ def refusal(kind: str, partial: Partial) -> str | None:
 
 
 class ComponentSynopses:
-    """One synopsis for each component of a partial, with the interface of `RunningFunctions`."""
+    """One synopsis for each component of a partial, with the interface of `RunningFunctions`.
+
+    It stores the groups alone that have ever had a value: under a selective predicate these may be few.
+    """
 
     def __init__(self, kind: str, capacity: int, groups: int, partial: Partial, widths: Sequence[int]) -> None:
         make = SYNOPSES[kind]
-        self._synopses = [make(capacity, groups, partial.combine, dtype, widths) for dtype in partial.dtypes]
+        self._identities = [partial.identity(i) for i in range(len(partial.dtypes))]
+        # The stored groups in the order in which they came, and each group's place among them or -1.
+        self._stored: Codes = np.empty(0, dtype=np.int32)
+        self._places: Codes = np.full(groups, -1, dtype=np.int32)
+        # The stored groups among all: a slice, which costs nothing, where they are the first ones in order.
+        self._index: Codes | slice = slice(0, 0)
+        self._room = 1
+        self._synopses = [make(capacity, self._room, partial.combine, dtype, widths) for dtype in partial.dtypes]
 
     def extend(self, values: list[Component]) -> None:
-        for synopsis, rows in zip(self._synopses, values, strict=True):
-            synopsis.extend(rows)
+        self._store(values)
+        for synopsis, rows, nothing in zip(self._synopses, values, self._identities, strict=True):
+            if isinstance(self._index, slice) and len(self._stored) == self._room == rows.shape[1]:
+                synopsis.extend(rows)
+                continue
+            kept = np.full((len(rows), self._room), nothing, dtype=rows.dtype)
+            kept[:, : len(self._stored)] = rows[:, self._index]
+            synopsis.extend(kept)
+
+    def _store(self, values: list[Component]) -> None:
+        """Make room for the groups that have a value for the first time."""
+        # Of groups that are the first ones in order, only the others may be new.
+        first = len(self._stored) if isinstance(self._index, slice) else 0
+        columns = zip((rows[:, first:] for rows in values), self._identities, strict=True)
+        there = np.logical_or.reduce([(rows != nothing).any(axis=0) for rows, nothing in columns])
+        fresh = (first + np.flatnonzero(there & (self._places[first : first + len(there)] < 0))).astype(np.int32)
+        if len(fresh):
+            self._places[fresh] = np.arange(len(self._stored), len(self._stored) + len(fresh), dtype=np.int32)
+            self._stored = np.concatenate([self._stored, fresh])
+            in_order = bool((self._stored == np.arange(len(self._stored))).all())
+            self._index = slice(0, len(self._stored)) if in_order else self._stored
+        if len(self._stored) > self._room:
+            # The first groups often are all groups.
+            self._room = int(len(self._stored) * _ROOM) if self._room > 1 else len(self._stored)
+            for synopsis in self._synopses:
+                synopsis.grow_groups(self._room)
 
     def lookup_many(self, lefts: ArrayLike, rights: ArrayLike) -> list[Component]:
-        return [synopsis.lookup_many(lefts, rights) for synopsis in self._synopses]
+        """Values of all groups, or of the first ones, which are all that have values."""
+        whole = []
+        for synopsis, nothing in zip(self._synopses, self._identities, strict=True):
+            found = synopsis.lookup_many(lefts, rights)
+            if isinstance(self._index, slice):
+                whole.append(found[:, self._index])
+                continue
+            dense = np.full((len(found), len(self._places)), nothing, dtype=found.dtype)
+            dense[:, self._index] = found[:, : len(self._stored)]
+            whole.append(dense)
+        return whole
 
     def lookup_groups(self, left: int, right: int, groups: Codes) -> list[Component]:
-        return [synopsis.lookup_groups(left, right, groups) for synopsis in self._synopses]
+        places = self._places[groups]
+        known, whole = places >= 0, []
+        for synopsis, nothing in zip(self._synopses, self._identities, strict=True):
+            found = synopsis.lookup_groups(left, right, np.maximum(places, 0))
+            whole.append(np.where(known, found, nothing).astype(found.dtype))
+        return whole
 
     def grow_groups(self, groups: int) -> None:
-        for synopsis in self._synopses:
-            synopsis.grow_groups(groups)
+        fresh = np.full(groups - len(self._places), -1, dtype=np.int32)
+        self._places = np.concatenate([self._places, fresh])
 
 
 class Accelerator:
@@ -126,7 +175,7 @@ class Accelerator:
             self._begin(ring, groups, now)
             self._version = version
         if groups > self.groups:
-            self.groups = int(groups * _ROOM)
+            self.groups = self._with_room(groups)
             for synopsis in self._synopses.values():
                 synopsis.grow_groups(self.groups)
         while self._last < now:
@@ -147,13 +196,17 @@ class Accelerator:
         self._base = (first - phase) // around * around + phase
         self._missing = (first - self._base) // self.length
         self._from_beginning = ring.position(first) == 0
-        self.groups = max(1, int(groups * _ROOM))
+        self.groups = max(1, self._with_room(groups))
         self._synopses = {partial: self._made(partial) for partial in self.partials}
         for partial, synopsis in self._synopses.items():
             nothing = _nothing(partial, (_FED_TOGETHER, self.groups))
             for left in range(self._missing, 0, -_FED_TOGETHER):
                 synopsis.extend([rows[: min(left, _FED_TOGETHER)] for rows in nothing])
         self._last = first
+
+    def _with_room(self, groups: int) -> int:
+        """Programs' own aggregates are copied for every new group; the others have room for themselves."""
+        return int(groups * _ROOM) if any(partial.user is not None for partial in self.partials) else groups
 
     def _made(self, partial: Partial) -> ComponentSynopses | RunningFunctions:
         if partial.user is not None:
@@ -216,9 +269,17 @@ class Accelerator:
         for partial, synopsis in self._synopses.items():
             parts = synopsis.lookup_many(np.maximum(lefts, 1), np.full(len(lefts), max(right, 0)))
             for i, found in enumerate(parts):
-                block.slots[partial, i] = np.ascontiguousarray(found[:, :groups])
+                block.slots[partial, i] = _widened(found, groups, partial.identity(i))
         return [BlockWindow(block, i, ranked) for i in range(len(windows))]
 
 
 def _nothing(partial: Partial, shape: tuple[int, int]) -> list[Component]:
     return [np.full(shape, partial.identity(i), dtype=dtype) for i, dtype in enumerate(partial.dtypes)]
+
+
+def _widened(found: Component, groups: int, identity: int | float) -> Component:
+    if found.shape[1] >= groups:
+        return np.ascontiguousarray(found[:, :groups])
+    whole = np.full((len(found), groups), identity, dtype=found.dtype)
+    whole[:, : found.shape[1]] = found
+    return whole

@@ -32,6 +32,8 @@ Dtype = type[np.int64] | type[np.float64] | type[np.object_]
 
 
 LEAST_CAPACITY = 1024
+# From so many rows on memory is dearer than moving them: a third of them has room instead of as many again.
+MANY_ROWS = 100_000
 # The codes, among the names of columns.
 _CODES = object()
 
@@ -165,9 +167,10 @@ class PaneRing:
         self._bounds.append(high)
 
     def _make_room(self, extra: int) -> None:
-        """Cut off the dead rows at the head; the arrays are then half full, so that the cost is amortised."""
+        """Cut off the dead rows at the head; the arrays then have room, so that the cost is amortised."""
         head, size = self._bounds[0], self.rows
-        capacity = max(LEAST_CAPACITY, 2 * (size + extra))
+        needed = size + extra
+        capacity = max(LEAST_CAPACITY, 2 * needed if needed < MANY_ROWS else needed + max(extra, needed // 3))
         self._codes = _moved(self._codes, head, size, capacity)
         for name, column in self._columns.items():
             self._columns[name] = _moved(column, head, size, capacity)
