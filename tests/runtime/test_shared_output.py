@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
 from sash.core.time import SECOND, to_micros
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery
@@ -52,6 +54,21 @@ def test_the_slower_query_has_the_answers_of_the_faster() -> None:
         assert len({id(answer.table) for answer in same}) == 1, "one table for all three"
     scheduled = [(to_micros(a.as_of) - START) // SECOND for a in story.answers if a.query == "slow" and a.scheduled]
     assert scheduled == [t for t in range(2, 13, 2) if (START // SECOND + t) % 3 == 0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{MAX} UNION ALL {MAX.replace('MAX', 'MIN')}",
+        f"{MAX} HAVING MAX(v) > (SELECT AVG(v) FROM s [WINDOW 10 sec SLIDE {{slide}} sec])",
+        MAX.replace("BY k", "BY GROUPING SETS ((k), ())"),
+    ],
+)
+def test_so_it_has_when_an_answer_is_made_of_several(text: str) -> None:
+    story = Story()
+    story.now(fast=text.format(slide=2), slow=text.format(slide=3))
+    story.run(13)
+    assert story.times("fast") == story.times("slow") == [2, 4, 6, 8, 10, 12]
 
 
 def test_its_own_period_comes_back_when_the_faster_one_ends() -> None:

@@ -171,6 +171,7 @@ def test_explain_shows_calls_as_they_were_written(session: sash.Session) -> None
         (f"SELECT SUM(INVERSE(SUM(v))) AS t FROM s {WINDOW}", "SUM cannot stand inside"),
         (f"SELECT INVERSE(SUM(v)) AS t FROM s {WINDOW}", "INVERSE over an answer; call it on tuples"),
         (f"SELECT k FROM s {WINDOW} GROUP BY k HAVING DOUBLED(k) > 'b'", "DOUBLED over an answer"),
+        (f"SELECT k FROM s {WINDOW} GROUP BY k HAVING INVERSE((SELECT MAX(v) FROM s {WINDOW})) > 2", "INVERSE over an"),
         (f"SELECT COUNT(*) FROM s {WINDOW} WHERE INVERSE(v)", "WHERE needs a BOOLEAN|condition"),
         (
             "SELECT a.ts FROM s [RANGE 1 sec] a JOIN s [RANGE 1 sec] b ON a.k = b.k AND LABEL(a.k, b.v) = 'x'",

@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from sash.plan.nodes import Node, StreamWindow
+from sash.plan.nodes import AnswerUnion, Node, StreamWindow
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery
 from sash.runtime.periodic.joint_queries import JointQueries
@@ -147,7 +147,9 @@ def identity_of(query: CompiledQuery) -> Hashable:
 def _without_slide(node: Node) -> Node:
     if isinstance(node, StreamWindow):
         return replace(node, window=replace(node.window, slide=None))
-    names = [name for name in ("input", "left", "right") if hasattr(node, name)]
+    if isinstance(node, AnswerUnion):
+        return replace(node, parts=tuple(map(_without_slide, node.parts)))
+    names = [name for name in ("input", "left", "right", "query") if hasattr(node, name)]
     below: dict[str, Any] = {name: _without_slide(getattr(node, name)) for name in names}
     return replace(node, **below) if below else node
 

@@ -15,7 +15,7 @@ from sash.sql.expressions.aggregates import ITEM_FUNCTIONS
 from sash.sql.expressions.answer_terms import EVALUATED_BY
 from sash.sql.expressions.functions import CASTS, FUNCTIONS, REFUSED, MisfitError, absence, type_call
 from sash.sql.expressions.scope import WINDOW_FUNCTIONS, Scope, Typer, type_window_function
-from sash.sql.expressions.terms import Term
+from sash.sql.expressions.terms import Term, asked_in
 from sash.sql.reading.places import word_of
 from sash.sql.types import is_interval, spark_name
 
@@ -92,7 +92,7 @@ def _type_user_function(node: exp.Expr, user: UserFunction, scope: Scope, typed:
             raise scope.error(f"{title} needs a type: write CAST(NULL AS ..)", argument.span)
         if is_interval(argument.type) or pt.is_nested(argument.type):
             raise scope.unsupported(f"{spark_name(argument.type)} as an argument of {title}", argument.span)
-        if not argument.has_aggregate and not _never_raises(argument):
+        if not argument.has_aggregate and not asked_in(argument) and not _never_raises(argument):
             reason = (
                 f"an argument of {title} may raise an error, and {title} is called for tuples that WHERE leaves out"
             )
