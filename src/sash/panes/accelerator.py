@@ -88,6 +88,8 @@ class ComponentSynopses:
         """Make room for the groups that have a value for the first time."""
         # Of groups that are the first ones in order, only the others may be new.
         first = len(self._stored) if isinstance(self._index, slice) else 0
+        if first == values[0].shape[1]:
+            return
         columns = zip((rows[:, first:] for rows in values), self._identities, strict=True)
         there = np.logical_or.reduce([(rows != nothing).any(axis=0) for rows, nothing in columns])
         fresh = (first + np.flatnonzero(there & (self._places[first : first + len(there)] < 0))).astype(np.int32)
