@@ -147,10 +147,10 @@ def identity_of(query: CompiledQuery) -> Hashable:
 def _without_slide(node: Node) -> Node:
     if isinstance(node, StreamWindow):
         return replace(node, window=replace(node.window, slide=None))
-    if isinstance(node, AnswerUnion):
-        return replace(node, parts=tuple(map(_without_slide, node.parts)))
     names = [name for name in ("input", "left", "right", "query") if hasattr(node, name)]
     below: dict[str, Any] = {name: _without_slide(getattr(node, name)) for name in names}
+    if isinstance(node, AnswerUnion):
+        below["parts"] = tuple(_without_slide(part) for part in node.parts)
     return replace(node, **below) if below else node
 
 
