@@ -363,7 +363,7 @@ RisingWave's [aggregates](https://docs.risingwave.com/sql/functions/aggregate),
 What a query costs:
 
 - Sash, *panes*: a row for each pane and group; the number of rows is of this run, and queries over the same groups
-  share them. *plan*: the tuples of the windows; the number is that of its changes, or of its answers under SLIDE.
+  share them. *plan*: the tuples of the windows; the number counts changes, or answers under SLIDE.
 - Spark: a job of its own, which reads the source again. A sliding window copies each row for every slide, {copies}
   times here; state is an aggregate per window and group, or the tuples of a join.
 - Flink: an operator of its own in a job; a sliding window keeps a slice per slide and group.
